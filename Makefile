@@ -1,0 +1,64 @@
+# make demo   set up .venv where there is none, and show what maxsparse does
+# make test   set up, then every check: ruff, mypy, pytest with doctests
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq
+# A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
+TORCH  := torch==2.13.0
+
+.PHONY: help demo test lint bench docs clean
+
+help:
+	@echo "make demo    set up .venv if needed, then the tour: a table and a picture"
+	@echo "make test    set up if needed, then ruff, mypy and pytest"
+	@echo "make lint    ruff and mypy alone"
+	@echo "make bench   speed against other libraries, as ratios (installs the peers)"
+	@echo "make docs    where the documentation is"
+	@echo "make clean   remove .venv, caches and outputs"
+
+$(VENV)/.base: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "maxsparse needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "[1/3] virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "Could not make a virtual environment (on Debian: install python3-venv)."; exit 1; }
+	@echo "[2/3] $(TORCH)"
+	@$(PIP) $(TORCH) || { echo "Could not install $(TORCH); see the message of pip above."; exit 1; }
+	@echo "[3/3] maxsparse and what it needs"
+	@$(PIP) -e . || { echo "Could not install maxsparse; see the message of pip above."; exit 1; }
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "[dev] test tools"
+	@$(PIP) -e '.[dev]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "[bench] the libraries to compare with"
+	@$(PIP) -e '.[bench]' || { echo "Could not install the peers; see the message of pip above."; exit 1; }
+	@touch $@
+
+demo: $(VENV)/.base
+	@$(BIN)/maxsparse demo
+
+lint: $(VENV)/.dev
+	@echo "ruff check";  $(BIN)/ruff check .
+	@echo "ruff format"; $(BIN)/ruff format --check .
+	@echo "mypy";        $(BIN)/mypy
+
+test: lint
+	@echo "pytest"; $(BIN)/python -m pytest -m "not long"
+
+bench: $(VENV)/.bench
+	@$(BIN)/python benchmarks/solvers.py
+
+docs:
+	@echo "The guide is in docs/: start with docs/index.md"
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""maxsparse: the sparsest x with y = Φx, for a dictionary Φ that is used again and again.
+
+Φ is (n, m): n measurements, m atoms. Signals are rows: Y is (N, n), X is (N, m).
+
+>>> import maxsparse as ms
+>>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
+>>> X, Y = ms.signals.sample(Phi, 1000, sparsity=3, rng=1)
+>>> result = ms.solve(Phi, Y, method="omp", sparsity=3)
+>>> bool(ms.metrics.strict_accuracy(X, result.scores) > 0.8)
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from maxsparse import dictionaries, metrics, signals, solvers, theory
+    from maxsparse.result import Result
+    from maxsparse.solvers import solve
+
+__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "theory"]
+
+# Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
+_MODULES = ("dictionaries", "metrics", "signals", "solvers", "theory")
+_OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"maxsparse.{name}")
+    if name in _OBJECTS:
+        return getattr(importlib.import_module(_OBJECTS[name]), name)
+    raise AttributeError(f"module 'maxsparse' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,185 @@
+"""Every check of what a caller hands in, in one place; solvers and networks never check again.
+
+Messages name the argument, what it got, and what to do.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RandomState = int | np.random.Generator | None
+FloatArray = NDArray[np.floating[Any]]
+
+# Two unit atoms closer than this (up to sign) are one atom to every method here.
+DUPLICATE_TOLERANCE = 1e-12
+
+
+class DuplicateAtomsWarning(UserWarning):
+    """Some atoms of Φ are multiples of each other: no method can tell them apart."""
+
+
+def check_matrix(array: Any, name: str) -> FloatArray:
+    """Return `array` as a finite 2-D float array, keeping float32; copy only where needed."""
+    if hasattr(array, "toarray"):  # scipy.sparse
+        array = array.toarray()
+    try:
+        matrix = np.asarray(array)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from error
+    if np.iscomplexobj(matrix):
+        raise ValueError(
+            f"{name} is complex; stack real and imaginary parts: [[Re, -Im], [Im, Re]] for a dictionary, "
+            "[Re, Im] for signals"
+        )
+    if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
+        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}")
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    if matrix.ndim != 2:
+        hint = f"; for a single row pass {name}[None, :]" if matrix.ndim == 1 else ""
+        raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise ValueError(
+            f"{name} holds {matrix[row, column]} at row {row}, column {column}; remove or fill such values"
+        )
+    return matrix
+
+
+def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
+    """Check a dictionary: finite, 2-D, not empty, no zero atom; warn about duplicate atoms.
+
+    Returns
+    -------
+    Phi : ndarray of shape (n, m), float32 or float64
+    """
+    matrix = check_matrix(Phi, name)
+    if 0 in matrix.shape:
+        raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
+    zero = np.flatnonzero(~matrix.any(axis=0))
+    if zero.size:
+        raise ValueError(f"{name} has zero atoms (columns {_some(zero)}); remove them, they explain nothing")
+    pairs = duplicate_atoms(matrix)
+    if pairs:
+        listed = ", ".join(f"{i} and {j}" for i, j in pairs[:5]) + (", …" if len(pairs) > 5 else "")
+        warnings.warn(
+            f"{name} has {len(pairs)} duplicate atoms (columns {listed}); "
+            "a support that holds one of them is not unique",
+            DuplicateAtomsWarning,
+            stacklevel=3,
+        )
+    return matrix
+
+
+def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+    """Check Φ and Y together and bring them to one dtype.
+
+    Returns
+    -------
+    Phi : ndarray of shape (n, m)
+    Y : ndarray of shape (N, n)
+        Both float32 if both came as float32, else float64.
+    """
+    Phi_checked = check_dictionary(Phi)
+    Y_checked = check_signals(Y, Phi_checked.shape)
+    dtype = np.result_type(Phi_checked, Y_checked)
+    return Phi_checked.astype(dtype, copy=False), Y_checked.astype(dtype, copy=False)
+
+
+def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:
+    """Check signals (N, n) against a dictionary of the given shape (n, m); say what is transposed."""
+    n, m = shape
+    signals = check_matrix(Y, name)
+    N, width = signals.shape
+    if width == n:
+        return signals
+    got = f"{name} has shape {signals.shape} but Phi has shape {(n, m)}"
+    if n == N:
+        raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {name}.T")
+    if m == width:
+        raise ValueError(f"{got}: Phi is (measurements, atoms), so Phi fits transposed; pass Phi.T")
+    raise ValueError(f"{got}: {name} must have n = {n} columns, one row per signal")
+
+
+def check_pair(a: Any, b: Any, names: tuple[str, str]) -> tuple[FloatArray, FloatArray]:
+    """Check two matrices that must have one shape."""
+    first, second = check_matrix(a, names[0]), check_matrix(b, names[1])
+    if first.shape != second.shape:
+        hint = f"; {names[1]} fits transposed" if first.shape == second.shape[::-1] else ""
+        raise ValueError(f"{names[0]} and {names[1]} must have one shape, got {first.shape} and {second.shape}{hint}")
+    return first, second
+
+
+def check_integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> int:
+    """Return `value` as an int within [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    value = int(value)
+    if value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} must be {bounds}, got {value}")
+    return value
+
+
+def check_number(value: Any, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return `value` as a finite float within [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    value = float(value)
+    if not low <= value <= high:
+        bounds = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name} must be {bounds}, got {value}")
+    return value
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return str(value)
+
+
+def check_rng(rng: RandomState) -> np.random.Generator:
+    """Return a Generator for an int seed, a Generator (used as it is) or None (fresh entropy)."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    return np.random.default_rng(check_integer(rng, "rng"))
+
+
+def duplicate_atoms(Phi: FloatArray) -> list[tuple[int, int]]:
+    """List pairs (i, j), i < j, of atoms that are multiples of each other.
+
+    Atoms are scaled to norm 1 and to a positive projection on one random direction. Equal atoms have equal
+    projections, so it is enough to compare neighbours in the order of the projections: O(nm + m log m).
+    """
+    n, m = Phi.shape
+    # Scaling by the largest entry first keeps tiny and huge atoms from under- or overflowing.
+    atoms = Phi / np.abs(Phi).max(axis=0)
+    atoms = atoms.astype(np.float64) / np.linalg.norm(atoms, axis=0)
+    direction = np.random.default_rng(0).standard_normal(n)
+    projection = direction @ atoms
+    atoms = atoms * np.where(projection < 0, -1.0, 1.0)
+    projection = np.abs(projection)
+    tolerance = DUPLICATE_TOLERANCE if Phi.dtype == np.float64 else 1e-6
+    order = np.argsort(projection, kind="stable")
+    pairs = []
+    for lag in range(1, m):
+        left, right = order[:-lag], order[lag:]
+        near = projection[right] - projection[left] <= tolerance * np.linalg.norm(direction)
+        if not near.any():
+            break
+        left, right = left[near], right[near]
+        same = np.linalg.norm(atoms[:, left] - atoms[:, right], axis=0) <= tolerance
+        pairs += [(min(i, j), max(i, j)) for i, j in zip(left[same].tolist(), right[same].tolist(), strict=True)]
+    return sorted(pairs)
+
+
+def _some(indices: NDArray[np.intp], most: int = 5) -> str:
+    shown = ", ".join(map(str, indices[:most]))
+    return shown + (", …" if indices.size > most else "")

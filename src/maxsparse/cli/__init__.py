@@ -1,0 +1,51 @@
+"""The command ``maxsparse``: one file per subcommand."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from maxsparse import __version__
+from maxsparse.cli.demo import demo
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Find the sparsest x with y = Φx, also where Φ is highly coherent.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"maxsparse {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Find the sparsest x with y = Φx, also where Φ is highly coherent."""
+
+
+app.command()(demo)
+
+
+def main() -> None:
+    """Run the command line: exit code 0 for success, 1 for a failure, 2 for bad use; no tracebacks for bad input."""
+    try:
+        app(standalone_mode=True)
+    except (ValueError, OSError) as error:
+        typer.secho(f"maxsparse: {error}", err=True, fg="red")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.secho("maxsparse: interrupted", err=True, fg="red")
+        sys.exit(1)

@@ -1,0 +1,116 @@
+"""The one object that every method returns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.files import atomic_write
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Recovered signals, one per row, with what is known about each.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (N, m)
+        Coefficients of the caller's Φ.
+    support : ndarray of shape (N, m), bool
+        Atoms in use: where `coef` is not zero.
+    scores : ndarray of shape (N, m)
+        Larger for atoms more likely to be in the support; magnitudes for a method that estimates coefficients.
+    residual : ndarray of shape (N,)
+        ‖y − Φx‖₂.
+    certified : ndarray of shape (N,), bool
+        True where the answer is certified to be the sparsest. Classical methods certify nothing.
+    iterations : ndarray of shape (N,), int
+        Iterations spent on each signal.
+    converged : ndarray of shape (N,), bool
+        True where the method met its own stopping rule before `max_iter`.
+    method : str
+        Name of the method.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.gaussian(20, 50, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 100, sparsity=2, rng=1)
+    >>> result = ms.solve(Phi, Y, method="omp", sparsity=2)
+    >>> result
+    Result(omp: 100 signals × 50 atoms, 2 nonzeros (median), residual ... (median), 100 converged, 0 certified)
+    >>> len(result[:10]), result[3].coef.shape
+    (10, (1, 50))
+    """
+
+    coef: FloatArray
+    residual: FloatArray
+    iterations: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+    certified: NDArray[np.bool_]
+    method: str
+    # None means: the magnitudes of coef, computed when first asked for. A million signals need not pay for it.
+    explicit_scores: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self._stored().items():
+            expected = self.coef.shape if name == "explicit_scores" else (len(self),)
+            if name != "coef" and value.shape != expected:
+                raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} asks for {expected}")
+
+    @cached_property
+    def support(self) -> NDArray[np.bool_]:
+        """Atoms in use, (N, m)."""
+        return self.coef != 0
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """How likely every atom is to be in the support, (N, m)."""
+        return np.abs(self.coef) if self.explicit_scores is None else self.explicit_scores
+
+    def __len__(self) -> int:
+        return int(self.coef.shape[0])
+
+    def __getitem__(self, index: Any) -> Result:
+        """Return the result of some of the signals; a single index keeps a batch of one."""
+        if isinstance(index, int | np.integer):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"signal {index} is out of range: there are {len(self)} signals")
+            index = [index]
+        return replace(self, **{name: value[index] for name, value in self._stored().items()})
+
+    def __repr__(self) -> str:
+        N, m = self.coef.shape
+        if N == 0:
+            return f"Result({self.method}: 0 signals × {m} atoms)"
+        nonzeros = np.median(np.count_nonzero(self.coef, axis=1))
+        return (
+            f"Result({self.method}: {N} signal{'s' if N > 1 else ''} × {m} atoms, {nonzeros:g} nonzeros (median), "
+            f"residual {np.median(self.residual):.1e} (median), {self.converged.sum()} converged, "
+            f"{self.certified.sum()} certified)"
+        )
+
+    def to_npz(self, path: str | os.PathLike[str]) -> None:
+        """Write every array to a compressed .npz file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; an existing one is replaced. Read it with ``numpy.load(path)``.
+        """
+        names = ("coef", "support", "scores", "residual", "certified", "iterations", "converged")
+        with atomic_write(path) as stream:
+            arrays = {name: getattr(self, name) for name in names}
+            np.savez_compressed(stream, method=np.array(self.method), **arrays)
+
+    def _stored(self) -> dict[str, NDArray[Any]]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}

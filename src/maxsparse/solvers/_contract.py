@@ -1,0 +1,248 @@
+"""What all solvers have in common: check, precondition, split, run on some threads, map back, wrap up.
+
+A solver hands :func:`run` one function that solves a batch for one dictionary; everything else happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, prange
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse import theory
+from maxsparse._progress import track
+from maxsparse._validation import FloatArray, check_integer, check_matrix, check_number, check_problem
+from maxsparse.result import Result
+from maxsparse.solvers._kernels import SLICES, least_squares, residual_norms, times, top_k
+
+Precondition = bool | None | tuple[ArrayLike, ArrayLike]
+Callback = Callable[[int, FloatArray], bool | None]
+Rows = slice | NDArray[np.intp]
+CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a lively progress bar, large enough for all threads
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keyword arguments that every solver takes and hands on unread."""
+
+    precondition: Precondition = False
+    noise: float = 0.0
+    n_threads: int | None = None
+    progress: bool = False
+    callback: Callback | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Signals that share one (preconditioned) dictionary; all arrays C-contiguous and of one dtype."""
+
+    Phi: FloatArray  # (n, m)
+    atoms: FloatArray  # (m, n), Φᵀ
+    Y: FloatArray  # (N, n)
+    X: FloatArray  # (N, m), zeros: the solver writes the coefficients of its Φ here
+    rows: Rows  # their numbers in the caller's Y
+    noise: float  # standard deviation of the noise on the entries of Y
+    D: FloatArray | None  # (m,) coefficients of the caller's Φ are x·D
+    watch: Callback | None
+
+    def drive(self, advance: Callable[[int, int], object], max_iter: int) -> None:
+        """Run iterations 0..max_iter, in one go or one at a time where somebody watches.
+
+        ``advance(start, stop)`` runs these iterations from the state it keeps and leaves the coefficients in `X`.
+        """
+        if self.watch is None:
+            advance(0, max_iter)
+            return
+        for t in range(max_iter):
+            advance(t, t + 1)
+            if self.watch(t + 1, self.X.copy() if self.D is None else self.X * self.D):
+                return
+
+
+# Solves a batch: fills its X and returns iterations and convergence, each (N,).
+BatchSolver = Callable[[Batch], tuple[NDArray[np.int64], NDArray[np.bool_]]]
+
+
+def run(
+    method: str,
+    Phi: ArrayLike,
+    Y: ArrayLike,
+    solve_batch: BatchSolver,
+    options: Options,
+    *,
+    keep: int | None = None,
+) -> Result:
+    """Solve for every row of Y and return the coefficients of the caller's Φ.
+
+    Parameters
+    ----------
+    method : name for the result.
+    Phi, Y : checked by :func:`check_problem`.
+    solve_batch : solves signals that share one dictionary.
+    options : what every solver takes.
+    keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
+    """
+    dictionary, signals = check_problem(Phi, Y)
+    noise = check_number(options.noise, "noise", low=0.0)
+    if keep is not None:
+        keep = check_integer(keep, "sparsity", low=0, high=min(dictionary.shape))
+    N, m = signals.shape[0], dictionary.shape[1]
+    signals = np.ascontiguousarray(signals)
+    coef = np.zeros((N, m), dtype=dictionary.dtype)
+    iterations = np.zeros(N, dtype=np.int64)
+    converged = np.zeros(N, dtype=bool)
+    with threads(options.n_threads):
+        pieces = list(_pieces(dictionary, signals, noise, options))
+        for change, rows in track(pieces, method, options.progress):
+            batch = change.batch(signals[rows], coef[rows], rows, options.callback)
+            iterations[rows], converged[rows] = solve_batch(batch)
+            if batch.D is not None:
+                batch.X[...] *= batch.D
+            if not isinstance(rows, slice):
+                coef[rows] = batch.X
+        atoms = np.ascontiguousarray(dictionary.T)
+        if keep is not None:
+            _keep_largest(signals, atoms, coef, keep)
+        residual = residual_norms(signals, atoms, coef)
+    return Result(coef, residual, iterations, converged, np.zeros(N, dtype=bool), method)
+
+
+@contextmanager
+def threads(n_threads: int | None) -> Iterator[None]:
+    """Run compiled loops on `n_threads` threads, all cores for None. No solver calls BLAS from inside a loop."""
+    if n_threads is None:
+        yield
+        return
+    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
+    count = check_integer(n_threads, "n_threads", low=1, high=available)
+    before = numba.get_num_threads()
+    numba.set_num_threads(count)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A dictionary after preconditioning, y ↦ Wy and x ↦ x/D; W and D are None where nothing changes."""
+
+    Phi: FloatArray
+    atoms: FloatArray
+    noise: float
+    W: FloatArray | None = None
+    D: FloatArray | None = None
+
+    @classmethod
+    def of(cls, Phi: FloatArray, noise: float, W: FloatArray | None, D: FloatArray | None) -> _Change:
+        if W is None or D is None:
+            return cls(np.ascontiguousarray(Phi), np.ascontiguousarray(Phi.T), noise)
+        changed = np.ascontiguousarray(W @ Phi * D)
+        # The noise is no longer white; its mean variance over the new measurements stands for it.
+        level = noise * float(np.linalg.norm(W)) / np.sqrt(W.shape[0])
+        return cls(changed, np.ascontiguousarray(changed.T), level, W, D)
+
+    def batch(self, Y: FloatArray, X: FloatArray, rows: Rows, watch: Callback | None) -> Batch:
+        if self.W is not None:
+            Y = times(Y, np.ascontiguousarray(self.W.T))
+        return Batch(self.Phi, self.atoms, Y, X, rows, self.noise, self.D, watch)
+
+
+def _pieces(Phi: FloatArray, Y: FloatArray, noise: float, options: Options) -> Iterator[tuple[_Change, Rows]]:
+    """Split the signals into pieces that share a preconditioner and fit the memory budget."""
+    N, m = Y.shape[0], Phi.shape[1]
+    most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Phi.itemsize))
+    for change, rows in _changes(Phi, Y, noise, options.precondition):
+        for start in range(0, N if rows is None else rows.size, max(1, most)):
+            yield change, slice(start, start + most) if rows is None else rows[start : start + most]
+
+
+def _changes(
+    Phi: FloatArray, Y: FloatArray, noise: float, precondition: Precondition
+) -> Iterator[tuple[_Change, NDArray[np.intp] | None]]:
+    """Yield every preconditioner in use with the rows that use it, None for all of them."""
+    if precondition is None or precondition is False:
+        yield _Change.of(Phi, noise, None, None), None
+    elif precondition is not True:
+        yield _Change.of(Phi, noise, *_check_preconditioner(precondition, Phi)), None
+    elif noise == 0:
+        yield _Change.of(Phi, 0.0, *theory.precondition(Phi)), None
+    else:
+        # The right regularisation follows from a signal's own noise-to-signal ratio. Rounding it to powers of two
+        # leaves a few preconditioners, and keeps a signal's answer independent of its batch.
+        size = np.linalg.norm(Y.astype(np.float64), axis=1)
+        ratio = noise * np.sqrt(Y.shape[1]) / np.maximum(size, np.finfo(np.float64).tiny)
+        level = np.clip(np.rint(np.log2(ratio)), -40, 4).astype(np.int64)
+        for value in np.unique(level):
+            change = _Change.of(Phi, noise, *theory.precondition(Phi, noise=2.0 ** float(value)))
+            yield change, np.flatnonzero(level == value)
+
+
+def _check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    n, m = Phi.shape
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"precondition must be True, False or a pair (W, D), got {pair!r}")
+    W = check_matrix(pair[0], "W of precondition").astype(Phi.dtype, copy=False)
+    D = np.asarray(pair[1], dtype=Phi.dtype)
+    if W.shape[1] != n:
+        raise ValueError(f"W of precondition must have n = {n} columns, got shape {W.shape}")
+    if D.shape != (m,) or not np.isfinite(D).all() or (D == 0).any():
+        raise ValueError(f"D of precondition must be {m} finite, nonzero numbers, got shape {D.shape}")
+    return W, D
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int) -> None:
+    """Keep the k largest coefficients of every row and refit them by least squares, in place."""
+    N, m = X.shape
+    n = Y.shape[1]
+    for piece in prange(min(N, SLICES)):
+        magnitude, work = np.empty(m, dtype=X.dtype), np.empty(m, dtype=X.dtype)
+        chosen = np.empty(m, dtype=np.int64)
+        L, x, r = np.empty((k, k), dtype=X.dtype), np.empty(k, dtype=X.dtype), np.empty(n, dtype=X.dtype)
+        for row in range(piece, N, SLICES):
+            for j in range(m):
+                magnitude[j] = abs(X[row, j])
+            count = 0
+            for l in range(top_k(magnitude, k, work, chosen)):
+                if magnitude[chosen[l]] > 0.0:  # never switch on what the solver left out
+                    chosen[count] = chosen[l]
+                    count += 1
+            for l in range(count):
+                x[l] = X[row, chosen[l]]
+            least_squares(Y[row], atoms, chosen, count, L, x, r)
+            for j in range(m):
+                X[row, j] = 0.0
+            for l in range(count):
+                X[row, chosen[l]] = x[l]
+
+
+def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: bool = False) -> NDArray[np.int64]:
+    """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None."""
+    n, m = np.shape(Phi)
+    N, most = np.shape(Y)[0], min(n, m)
+    if sparsity is None:
+        if not optional:
+            raise ValueError("sparsity is needed: this method has to be told the number of nonzeros")
+        return np.full(N, most, dtype=np.int64)
+    if np.ndim(sparsity) == 0:
+        k = check_integer(sparsity, "sparsity", low=0)
+        values = np.full(N, k, dtype=np.int64)
+    else:
+        values = np.asarray(sparsity)
+        if values.shape != (N,) or not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(
+                f"sparsity must be a whole number or {N} of them, one per signal; "
+                f"got shape {values.shape} of {values.dtype}"
+            )
+        values = values.astype(np.int64)
+    if N and (values.min() < 0 or values.max() > most):
+        bad = values[(values < 0) | (values > most)][0]
+        raise ValueError(f"sparsity must be from 0 to min(n, m) = {most}, got {bad}")
+    return values

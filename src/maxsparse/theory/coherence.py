@@ -1,0 +1,89 @@
+"""Mutual coherence: the cheapest measure of how much the atoms of Φ resemble each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._validation import FloatArray, check_dictionary, check_integer
+
+__all__ = ["coherence", "cumulative_coherence"]
+
+
+def coherence(Phi: ArrayLike) -> float:
+    r"""Largest cosine between two different atoms.
+
+    .. math:: \mu(\Phi) = \max_{i \ne j} \frac{|\phi_i^\top \phi_j|}{\|\phi_i\|_2 \|\phi_j\|_2}
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary; the atoms need not have norm 1.
+
+    Returns
+    -------
+    mu : float
+        0 for orthogonal atoms (and for a single atom), 1 for two parallel ones.
+
+    See Also
+    --------
+    cumulative_coherence : The same for sums over several atoms.
+
+    Notes
+    -----
+    OMP and ℓ1 recover every signal with fewer than (1 + 1/μ)/2 nonzeros [1]_.
+
+    References
+    ----------
+    .. [1] J. Tropp, "Greed is good", IEEE Trans. Information Theory 50(10), 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> round(ms.theory.coherence(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])), 6)
+    0.707107
+    """
+    G = _cosines(check_dictionary(Phi))
+    return float(min(G.max(), 1.0)) if G.size > 1 else 0.0
+
+
+def cumulative_coherence(Phi: ArrayLike, k: int) -> NDArray[np.float64]:
+    r"""Largest sum of cosines between one atom and j others (Babel function), j = 1..k.
+
+    .. math:: \mu_1(j) = \max_{i,\, |S| = j,\, i \notin S} \sum_{s \in S} |\phi_i^\top \phi_s|
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary; the atoms need not have norm 1.
+    k : int
+        Largest number of atoms to sum over, below m.
+
+    Returns
+    -------
+    mu_1 : ndarray of shape (k,)
+
+    Notes
+    -----
+    OMP and ℓ1 recover every k-sparse signal if :math:`\mu_1(k-1) + \mu_1(k) < 1` (J. Tropp, 2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> ms.theory.cumulative_coherence(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), 2).round(4).tolist()
+    [0.7071, 1.4142]
+    """
+    matrix = check_dictionary(Phi)
+    k = check_integer(k, "k", low=1, high=max(1, matrix.shape[1] - 1))
+    G = -np.sort(-_cosines(matrix), axis=1)[:, :k]
+    return np.cumsum(G, axis=1).max(axis=0).astype(np.float64)
+
+
+def _cosines(Phi: FloatArray) -> FloatArray:
+    """Return |cosines| between atoms with a zero diagonal, (m, m)."""
+    unit = Phi / np.linalg.norm(Phi, axis=0)
+    G = np.abs(unit.T @ unit)
+    np.fill_diagonal(G, 0.0)
+    return G
