@@ -91,6 +91,8 @@ def _iht_nulled(problem: Problem, Y: FloatArray) -> Result:
 def _aiht(problem: Problem, Y: FloatArray) -> Result:
     from maxsparse.solvers import aiht
 
+    if not isinstance(problem.dictionary, ClusteredDictionary):
+        raise ValueError("this problem has no clusters")
     return aiht(problem.dictionary, Y, sparsity=problem.sparsity, cluster_sparsity=problem.cluster_sparsity)
 
 
