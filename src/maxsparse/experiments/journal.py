@@ -17,9 +17,9 @@ __all__ = ["Journal", "fingerprint", "plain"]
 NAME = ".journal.jsonl"
 
 
-def fingerprint(experiment: str, settings: dict[str, Any], tasks: list[dict[str, Any]]) -> str:
-    """Return a hash of everything that the records depend on: records of another one are not reused."""
-    text = json.dumps([experiment, __version__, settings, tasks], sort_keys=True)
+def fingerprint(experiment: str, settings: dict[str, Any]) -> str:
+    """Return a hash of what the record of a task depends on besides the task: records of another one are not reused."""
+    text = json.dumps([experiment, __version__, settings], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -48,7 +48,6 @@ class Journal:
         else:
             self._read_results(folder / "results.json")
             self._read_journal()
-        self.resumed = len(self.done)
         # Opened here and kept open: a folder that cannot be written to shows before any work is done.
         self._stream = self.path.open("a", encoding="utf-8")
 

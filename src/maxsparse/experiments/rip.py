@@ -64,8 +64,8 @@ class Rip(Experiment):
             "k": 3,
             "ranks": [0, 1, 2, 4, 8, 16, 24, 28, 32, 36, 39],
             "N": 500,
-            "seeds": [0, 1, 2, 3],
-            "search": {"n": 20, "m": 40, "steps": 300},
+            "seeds": [0, 1, 2],
+            "search": {"n": 20, "m": 40, "steps": 200},
             "orders": [2, 3, 4, 5, 6],
         },
         "paper": {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxsparse._progress import track
 from maxsparse._validation import check_choice, check_integer
@@ -18,6 +20,9 @@ from maxsparse.experiments.experiment import Experiment, Verdict
 from maxsparse.experiments.journal import Journal, fingerprint
 from maxsparse.experiments.presets import PRESETS
 from maxsparse.experiments.report import write_report
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 __all__ = ["Interrupted", "Outcome", "run"]
 
@@ -98,7 +103,7 @@ def run(
     tasks = experiment.tasks(settings, _chosen_methods(experiment, methods))
     folder = Path(output) / preset / name
     folder.mkdir(parents=True, exist_ok=True)
-    key = fingerprint(name, settings, tasks)
+    key = fingerprint(name, settings)
     journal = Journal(folder, key, fresh)
     missing = [task for task in tasks if not journal.has(task)]
     finished = False
@@ -113,10 +118,10 @@ def run(
         )
         finished = True
     except KeyboardInterrupt as stop:
-        raise Interrupted(len(journal.done), len(tasks)) from stop
+        raise Interrupted(sum(map(journal.has, tasks)), len(tasks)) from stop
     finally:
         journal.close(finished)
-    return Outcome(folder, verdicts, len(tasks), journal.resumed)
+    return Outcome(folder, verdicts, len(tasks), len(tasks) - len(missing))
 
 
 def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> list[str]:
@@ -139,18 +144,46 @@ def _measured(
         for task in track(tasks, name, progress):
             yield _do(name, settings, task)
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
 
-    # Fresh processes: a fork of one that has run compiled parallel loops may hang.
+    with _pool(jobs) as pool:
+        with _deaf_to_interrupts():
+            futures = as_completed([pool.submit(_do, name, settings, task) for task in tasks])
+        for _ in track(range(len(tasks)), name, progress):
+            yield next(futures).result()
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that share the cores, and that end at once where something stops the run."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    others = set(multiprocessing.active_children())
     with _threads_per_process(jobs):
+        # Fresh processes: a fork of one that has run compiled parallel loops may hang.
         pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
         try:
-            futures = as_completed([pool.submit(_do, name, settings, task) for task in tasks])
-            for _ in track(range(len(tasks)), name, progress):
-                yield next(futures).result()
+            yield pool
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C while processes start. They inherit that; the parent alone decides what to stop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _do(name: str, settings: dict[str, Any], task: dict[str, Any]) -> tuple[dict[str, Any], list[Record], float]:
