@@ -137,13 +137,13 @@ class Clustered(Experiment):
                 f"Strict accuracy against ε, {size}, {settings['clusters']} clusters; mean and standard deviation over "
                 "dictionaries. Dashed: A-IHT where the condition of Proposition 3 is proved.",
                 lambda figure: _draw_epsilon(figure, settings, data),
-                (5.5 * len(settings["sparsities"]), 4.4),
+                (5.5 * len(settings["sparsities"]), 5.0),
             ),
             Picture(
                 "clustered-count",
                 f"Strict accuracy against the number c of clusters, {size}, ε = {settings['count_epsilon']:g}.",
                 lambda figure: _draw_count(figure, settings, data),
-                (7.0, 4.4),
+                (7.0, 5.0),
             ),
         ]
 
@@ -239,7 +239,6 @@ def _draw_count(figure: Figure, settings: dict[str, Any], data: Data) -> None:
         draw_series(axes, chosen.series("clusters", "strict", method=method), label)
     axes.axvline(settings["n"], color="black", linestyle="--", linewidth=1, label="c = n")
     accuracy_axes(axes, "number c of clusters")
-    axes.legend(fontsize=7, ncols=2, loc="lower left")
     axes.grid(alpha=0.3)
 
 

@@ -11,7 +11,7 @@ from maxsparse.experiments.data import Series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["accuracy_axes", "draw_series"]
+__all__ = ["accuracy_axes", "draw_series", "legend_below"]
 
 MARKERS = "osv^D<>pP*X"
 
@@ -30,4 +30,9 @@ def accuracy_axes(axes: Axes, xlabel: str, *, log: bool = False) -> None:
     axes.set(xlabel=xlabel, title="strict accuracy", ylim=(-0.02, 1.02))
     if log:
         axes.set_xscale("log")
-    axes.legend(fontsize=8)
+    legend_below(axes)
+
+
+def legend_below(axes: Axes) -> None:
+    """Put the legend under the axes, where it hides no curve."""
+    axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False)

@@ -12,7 +12,7 @@ from maxsparse._validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.bases import two_bases, unbiased_constant
 from maxsparse.experiments.data import Data, Record
-from maxsparse.experiments.drawing import accuracy_axes, draw_series
+from maxsparse.experiments.drawing import accuracy_axes, draw_series, legend_below
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
 
@@ -100,6 +100,7 @@ class RankOne(Experiment):
                 f"Exact δ_3 and strict accuracy against ε ({settings['n']}×{settings['m']}, {settings['k']} nonzeros); "
                 "mean and standard deviation over dictionaries.",
                 lambda figure: _draw_sweep(figure, data),
+                (10.0, 4.8),
             ),
             Picture(
                 "rank-one-bound",
@@ -234,7 +235,7 @@ def _draw_sweep(figure: Figure, data: Data) -> None:
     left.axhline(data.mean("delta", kind="ideal"), color="gray", linestyle=":", label=VARIANTS["ideal"])
     left.axhline(theory.IHT_THRESHOLD, color="black", linestyle="--", linewidth=1, label="1/√32")
     left.set(xscale="log", xlabel="ε", title="δ_3, exact", ylim=(0, 2.1))
-    left.legend(fontsize=8)
+    legend_below(left)
     known = registry.methods()
     recovery = data.select(kind="recovery")
     for method in recovery.unique("method"):

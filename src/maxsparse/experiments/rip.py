@@ -13,7 +13,7 @@ from maxsparse import dictionaries, metrics, signals, theory
 from maxsparse._validation import DuplicateAtomsWarning, FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
-from maxsparse.experiments.drawing import accuracy_axes, draw_series
+from maxsparse.experiments.drawing import accuracy_axes, draw_series, legend_below
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
 
@@ -106,6 +106,7 @@ class Rip(Experiment):
                 f"The price of removing r directions: exact δ_3, and strict accuracy of IHT ({size}, {settings['k']} "
                 "nonzeros, ε = 10⁻⁴); mean and standard deviation over dictionaries.",
                 lambda figure: _draw_rank(figure, data),
+                (10.0, 4.8),
             ),
             Picture(
                 "rip-search",
@@ -244,7 +245,7 @@ def _draw_rank(figure: Figure, data: Data) -> None:
     draw_series(right, rank.series("rank", "strict_whitened"), "IHT on Φ, whitened")
     left.axhline(theory.IHT_THRESHOLD, color="black", linestyle="--", linewidth=1, label="1/√32")
     left.set(xlabel="rank r of the disturbing term", title="δ_3, exact", ylim=(0, 2.1))
-    left.legend(fontsize=8)
+    legend_below(left)
     accuracy_axes(right, "rank r of the disturbing term")
     for axes in (left, right):
         axes.grid(alpha=0.3)
