@@ -149,9 +149,9 @@ class Rip(Experiment):
         return [
             self.verdict(
                 "corollary",
-                f"δ_3[WΦD] − δ_3[Ã] is {gaps.mean():+.3f} on average over {gaps.size} dictionaries with r from {ranks[0]} "
-                f"to {ranks[-1]} (standard error {error:.3f}) if W is made from Δ_r, and {estimated.mean():+.3f} if the "
-                "range of Δ_r is estimated from Φ. δ* is at most δ_3[WΦD].",
+                f"δ_3[WΦD] − δ_3[Ã] is {gaps.mean():+.3f} on average over {gaps.size} dictionaries with r from "
+                f"{ranks[0]} to {ranks[-1]} (standard error {error:.3f}) if W is made from Δ_r, and "
+                f"{estimated.mean():+.3f} if the range of Δ_r is estimated from Φ. δ* is at most δ_3[WΦD].",
                 bool(gaps.mean() <= 2 * error) if gaps.size >= 3 else None,
             ),
             self.verdict(
@@ -280,7 +280,7 @@ def _draw_bounds(figure: Figure, data: Data) -> None:
         lower, upper, exact = (chosen.series("order", name) for name in ("lower", "upper", "exact"))
         axes.bar(lower.x, upper.mean - lower.mean, bottom=lower.mean, width=0.5, alpha=0.4, label="certified interval")
         axes.plot(exact.x, exact.mean, "o", color="black", markersize=5, label="exact")
-        axes.set(xlabel="order k", ylabel="δ_k", title=family, xticks=exact.x)
+        axes.set(xlabel="order k", ylabel="δ_k", title=family, xticks=exact.x, ylim=(0, None))
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
 
