@@ -21,10 +21,18 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def plain(text: str) -> str:
+    """Escape the star of x*, which would begin an emphasis."""
+    return text.replace("*", "\\*")
+
+
 def block(name: str) -> str:
     """Return claims, tables and provenance of one experiment."""
     results = json.loads((RESULTS / name / "results.json").read_text(encoding="utf-8"))
-    claims = [[f"{c['claim']} *({c['where']})*", c["measured"], f"**{c['verdict']}**"] for c in results["claims"]]
+    claims = [
+        [f"{plain(c['claim'])} *({c['where']})*", plain(c["measured"]), f"**{c['verdict']}**"]
+        for c in results["claims"]
+    ]
     parts = [table(["the paper claims", "measured", "verdict"], claims)]
     for item in results["tables"]:
         parts.append(f"*{item['caption']}*\n\n{table(item['header'], item['rows'])}")

@@ -111,12 +111,12 @@ def test_w_and_d_restore_the_guarantee_that_a_rank_one_term_destroys():
     # Up to a rotation WΦD is [I, H/√n], with δ_6 = 3/√n.
     changed, bases = W @ Phi * D, two_bases(n)
     np.testing.assert_allclose(changed.T @ changed, bases.T @ bases, atol=1e-9)
-    X, Y = ms.signals.sample(Phi, 200, sparsity=k, rng=1)
+    X, Y = ms.signals.sample(Phi, 50, sparsity=k, rng=1)
     path = ms.theory.generalised_iht_layer(Phi, k, precondition=(W, D)).iterate(Y, 30)
     assert_halves(path, X, D)
     assert ms.metrics.strict_accuracy(X, np.abs(path[-1])) == 1.0
     step = 1 / np.linalg.norm(Phi, 2) ** 2
-    plain = ms.theory.generalised_iht_layer(Phi, k, Gamma=step * Phi.T).iterate(Y, 200)[-1]
+    plain = ms.theory.generalised_iht_layer(Phi, k, Gamma=step * Phi.T).iterate(Y, 40)[-1]
     assert ms.metrics.strict_accuracy(X, np.abs(plain)) < 0.6
 
 

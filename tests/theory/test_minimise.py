@@ -44,7 +44,7 @@ def test_projection_needs_something_to_be_left():
 
 def test_gradient_search_lowers_the_constant_on_supports_it_never_saw():
     Phi = ms.dictionaries.decaying(10, 16, rng=0)
-    result = ms.theory.minimise_rip(Phi, 3, steps=100, held_out=300, rng=0)
+    result = ms.theory.minimise_rip(Phi, 3, steps=60, held_out=300, rng=0)
     assert float(result.after) < min(float(result.before), result.start_lower) - 0.02
     assert result.held_out_after.mean() < 0.7 * result.held_out_before.mean()
     assert result.held_out_after.shape == (300,)

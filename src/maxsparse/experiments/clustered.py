@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, theory
 from maxsparse._validation import FloatArray
@@ -126,7 +127,14 @@ class Clustered(Experiment):
         if not method.applies(problem):
             return []
         X, Y = clustered_signals(dictionary, N, k_x, k_c, np.random.default_rng(1000 + task["seed"]))
-        return [Record(task, {"strict": metrics.strict_accuracy(X, method.scores(problem, Y))})]
+        scores = method.scores(problem, Y)
+        agree = signs_agree(X, dictionary.labels)
+        values = {
+            "strict": metrics.strict_accuracy(X, scores),
+            "strict_one_sign": metrics.strict_accuracy(X[agree], scores[agree]),
+            "strict_two_signs": metrics.strict_accuracy(X[~agree], scores[~agree]),
+        }
+        return [Record(task, values)]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw accuracy against ε, for every sparsity, and against the number of clusters."""
@@ -182,6 +190,12 @@ def clustered_signals(
         support += list(rng.choice(others, k_x - k_c, replace=False))
         x[support] = rng.uniform(0.1, 0.5, k_x) * rng.choice([-1.0, 1.0], k_x)
     return X, X @ dictionary.matrix.T
+
+
+def signs_agree(X: FloatArray, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Tell for every signal whether the nonzeros within each cluster have one sign, (N,)."""
+    clusters = np.eye(labels.max() + 1)[labels]
+    return ((X > 0) @ clusters * ((X < 0) @ clusters) == 0).all(axis=1)
 
 
 def _problem(settings: dict[str, Any], task: dict[str, Any]) -> tuple[ClusteredDictionary, int, int, int]:

@@ -116,7 +116,7 @@ def _markdown(experiment: Experiment, command: str, verdicts: list[Verdict], tab
 
 def _markdown_table(header: tuple[str, ...], rows: Any) -> list[str]:
     def line(cells: Any) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
 
     return [line(header), "|" + "---|" * len(header), *(line(row) for row in rows)]
 
