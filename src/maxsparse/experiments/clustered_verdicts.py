@@ -48,8 +48,8 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
         experiment.verdict("iht", say("iht", "iht-whitened"), max(*iht, *pair("iht-whitened")) < FAILURE),
         experiment.verdict(
             "l1",
-            f"{say('l1', 'l1-whitened')} Where two nonzeros share a cluster: {one:.2f} if they have one sign, {two:.2f} "
-            "if not.",
+            f"{say('l1', 'l1-whitened')} Where two nonzeros share a cluster: {one:.2f} if they have one sign, "
+            f"{two:.2f} if not.",
             max(l1) < FAILURE,
         ),
         experiment.verdict("sbl", say("sbl", "sbl-whitened"), max(sbl) < FAILURE),
