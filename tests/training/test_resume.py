@@ -53,7 +53,7 @@ def without_time(report):
 def test_resume_is_bit_identical(tmp_path, monkeypatch, settings, deadline):
     whole, report = run(tmp_path / "whole.safetensors", settings=settings)
     # Checkpoints at odd moments too, not only after validations.
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.01)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.1)
     with pytest.raises(Killed):
         run(tmp_path / "killed.safetensors", settings=settings, deadline=deadline)
     resumed, report2 = run(tmp_path / "killed.safetensors", settings=settings, resume=True)

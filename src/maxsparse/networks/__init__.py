@@ -19,6 +19,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from maxsparse._validation import RandomState, check_choice, check_dictionary, check_rng
+from maxsparse.networks.iht_net import IHTNet
+from maxsparse.networks.ista_net import ISTANet
+from maxsparse.networks.lstm import LSTM
 from maxsparse.networks.network import Network, SignalNetwork
 from maxsparse.networks.residual import Residual
 from maxsparse.networks.storage import Model, load, save
@@ -107,3 +110,6 @@ def build(
 
 
 register("residual", Residual)
+register("ista_net", ISTANet)
+register("iht_net", IHTNet)
+register("lstm", LSTM)

@@ -15,7 +15,9 @@ from maxsparse._validation import FloatArray, check_choice, check_dictionary, ch
 __all__ = ["Network", "SignalNetwork"]
 
 OUTPUTS = ("logits", "estimate")
-SMALLEST_BATCH = 64  # matrix products of fewer rows than this may take another path and round differently
+# Batches are filled up to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
+# vector register, are computed by other code that rounds differently, and scores would depend on the batch.
+ROWS = 64
 
 
 class Network(nn.Module):
@@ -139,14 +141,14 @@ class SignalNetwork(Network):
             Larger for atoms more likely to be in the support.
         """
         signals = check_signals(Y, (self.n, self.m))
-        batch_size = max(check_integer(batch_size, "batch_size", low=1), SMALLEST_BATCH)
+        batch_size = check_integer(batch_size, "batch_size", low=1)
         fast = self._inference()
         out = np.empty((len(signals), self.m), dtype=np.float32)
         device = self.W.device
         with torch.inference_mode():
             for start in range(0, len(signals), batch_size):
                 rows = signals[start : start + batch_size]
-                padded = np.zeros((max(len(rows), SMALLEST_BATCH), self.n), dtype=signals.dtype)
+                padded = np.zeros((len(rows) + -len(rows) % ROWS, self.n), dtype=signals.dtype)
                 padded[: len(rows)] = rows
                 outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
                 out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()

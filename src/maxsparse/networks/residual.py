@@ -84,7 +84,7 @@ class Residual(SignalNetwork):
             raise ValueError(f"depth must be even (first, last, two in every block), got {depth}")
         self.residual = bool(residual)
         check_choice(activation, "activation", ("relu", "helu"))
-        self.activation: nn.Module = nn.ReLU() if activation == "relu" else HELU(sigma)
+        self.activation: nn.Module = nn.ReLU(inplace=True) if activation == "relu" else HELU(sigma)
         # A bias before batch normalisation would be subtracted again.
         sizes = [n] + [width] * (depth - 1)
         self.layers = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in itertools.pairwise(sizes))
@@ -101,7 +101,8 @@ class Residual(SignalNetwork):
         for t in range(1, len(layers), 2):
             inner = f(norms[t](layers[t](h)))
             outer = norms[t + 1](layers[t + 1](inner))
-            h = f(h + outer if self.residual else outer)
+            # In place: neither batch normalisation nor ReLU needs what is overwritten for its gradient.
+            h = f(outer.add_(h) if self.residual else outer)
         scores: Tensor = self.last(h)
         return scores
 

@@ -94,6 +94,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     """
     tensors, header = read(path, "network")
     network = rebuild(path, tensors, header)
+    if not isinstance(header.get("about"), dict):
+        raise ValueError(f"cannot read {str(path)!r}: its header is damaged (about)")
     return Model(network, {key: value.numpy() for key, value in part(tensors, "arrays").items()}, header["about"])
 
 

@@ -41,9 +41,10 @@ True
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data import SupportTask
-from maxsparse.training.loop import DivergenceError, InterruptedTraining, Task, train
+from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
 from maxsparse.training.presets import PRESETS, Settings
+from maxsparse.training.run import DivergenceError, Task
 
 __all__ = [
     "LOSSES",

@@ -110,6 +110,10 @@ class SupportTask:
         score = float(np.mean(strict + loose))
         return {"score": score, "d": list(self.sparsities), "strict": strict, "loose": loose}
 
+    def typical(self) -> FloatArray:
+        """Return some training signals Y (N, n), for a network to scale its inputs by."""
+        return self.signals(0, BLOCK)[0]
+
     def check(self, network: SignalNetwork) -> None:
         """Refuse a network whose outputs are not what the loss expects."""
         if network.output != OUTPUT_FOR[self.loss_name]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor, distributed, nn
 
 from maxsparse._validation import check_integer
@@ -46,10 +47,7 @@ class Processes:
     def join(cls, device: str, n_threads: int | None) -> Iterator[Processes]:
         """Join the other processes where torchrun set its variables; run on `n_threads` threads meanwhile."""
         picked = pick_device(device)
-        before = torch.get_num_threads()
-        if n_threads is not None:
-            torch.set_num_threads(check_integer(n_threads, "n_threads", low=1))
-        try:
+        with _threads(n_threads):
             if int(os.environ.get("WORLD_SIZE", "1")) == 1:
                 yield cls(picked)
                 return
@@ -64,8 +62,6 @@ class Processes:
             finally:
                 if started:
                     distributed.destroy_process_group()
-        finally:
-            torch.set_num_threads(before)
 
     @property
     def first(self) -> bool:
@@ -102,3 +98,16 @@ class Processes:
             value = value.clone()
             distributed.all_reduce(value)
         return value.item() / self.count
+
+
+@contextmanager
+def _threads(n_threads: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if n_threads is not None:
+        torch.set_num_threads(check_integer(n_threads, "n_threads", low=1))
+    try:
+        # Making data needs no threads of numpy's, and those that wait for work take cores from torch's.
+        with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
