@@ -63,12 +63,11 @@ class SupportTask:
         self.loss_name = check_choice(loss, "loss", tuple(LOSSES))
         self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
-        low, high = (sparsity, sparsity) if isinstance(sparsity, int) else sparsity
-        self.sparsities = range(int(low), int(high) + 1)
+        low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
         self.validation_signals = check_integer(validation_signals, "validation_signals", low=1)
         self.settings: dict[str, Any] = {
             "task": "support",
-            "sparsity": [int(low), int(high)],
+            "sparsity": [low, high],
             "amplitudes": amplitudes if isinstance(amplitudes, str) else "custom",
             "noise": noise,
             "snr_db": snr_db,
@@ -79,8 +78,8 @@ class SupportTask:
         }
         self.arrays: dict[str, NDArray[Any]] = {"Phi": self.Phi}
         self._dictionary = self.Phi.astype(np.float32)
-        self._stream: Iterator[tuple[FloatArray, FloatArray]] | None = None
-        self._next = 0
+        self._position, self._stream = 0, self._stream_from(0)  # the first block is not made before it is asked for
+        self.sparsities = range(low, high + 1)
         self._block = lru_cache(maxsize=4)(self._make_block)
         self._set = None if set_size is None else FixedSet(self, check_integer(set_size, "set_size", low=1))
 
@@ -92,6 +91,10 @@ class SupportTask:
 
     def loss(self, network: nn.Module, Y: Tensor, X: Tensor) -> Tensor:
         """Return the mean loss of the network's outputs."""
+        output = getattr(getattr(network, "module", network), "output", None)
+        if output != OUTPUT_FOR[self.loss_name]:
+            wanted = OUTPUT_FOR[self.loss_name]
+            raise ValueError(f"the loss {self.loss_name!r} needs a network with output={wanted!r}, not {output!r}")
         return LOSSES[self.loss_name](network(Y), X)
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
@@ -114,14 +117,6 @@ class SupportTask:
         """Return some training signals Y (N, n), for a network to scale its inputs by."""
         return self.signals(0, BLOCK)[0]
 
-    def check(self, network: SignalNetwork) -> None:
-        """Refuse a network whose outputs are not what the loss expects."""
-        if network.output != OUTPUT_FOR[self.loss_name]:
-            raise ValueError(
-                f"the loss {self.loss_name!r} needs a network with output={OUTPUT_FOR[self.loss_name]!r}, "
-                f"this one has output={network.output!r}"
-            )
-
     def signals(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
         """Return Y (N, n) and X (N, m) of the signals numbered first..last-1, float32."""
         pieces = []
@@ -132,14 +127,14 @@ class SupportTask:
         return np.concatenate([Y for Y, _ in pieces]), np.concatenate([X for _, X in pieces])
 
     def _make_block(self, block: int) -> tuple[FloatArray, FloatArray]:
-        # Blocks are mostly asked for in order, so the stream and its checks are set up once.
-        if self._stream is None or self._next != block:
-            low, high = self.settings["sparsity"]
-            self._stream = signals.stream(
-                self._dictionary, BLOCK, sparsity=(low, high), rng=self._seed_of(TRAINING), start=block, **self._law
-            )
-        self._next = block + 1
+        if block != self._position:  # blocks are mostly asked for in order
+            self._stream = self._stream_from(block)
+        self._position = block + 1
         return next(self._stream)
+
+    def _stream_from(self, block: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        sparsity, rng = tuple(self.settings["sparsity"]), self._seed_of(TRAINING)
+        return signals.stream(self._dictionary, BLOCK, sparsity=sparsity, rng=rng, start=block, **self._law)
 
     def _validation_set(self, d: int) -> tuple[FloatArray, FloatArray]:
         rng = self._seed_of(VALIDATION, d)
