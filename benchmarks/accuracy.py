@@ -27,7 +27,7 @@ from maxsparse.files import atomic_write
 SEED, TEST_SEED = 0, 1_000_003
 N, M, SPARSITIES = 20, 100, range(1, 11)
 RESULTS = Path(__file__).parent / "results" / "accuracy"
-WORK = Path("accuracy-models")
+WORK = Path("accuracy-models")  # models and checkpoints; not part of the project
 
 # name: (network, hyperparameters, loss, amplitudes)
 CONFIGURATIONS: dict[str, tuple[str, dict, str, str]] = {

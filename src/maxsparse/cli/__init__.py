@@ -9,6 +9,7 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.fit import fit
 
 __all__ = ["app", "main"]
 
@@ -37,6 +38,7 @@ def options(
 
 
 app.command()(demo)
+app.command()(fit)
 
 
 def main() -> None:

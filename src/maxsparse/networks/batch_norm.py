@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -19,18 +21,32 @@ class BatchNorm(nn.BatchNorm1d):
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         if not self.training or not distributed or torch.distributed.get_world_size() == 1:
             return super().forward(x)
-        from torch.distributed.nn.functional import all_reduce  # differentiable
-
         parts = torch.distributed.get_world_size()
-        mean = all_reduce(x.mean(0)) / parts
+        mean = _SumOverProcesses.apply(x.mean(0)) / parts
         centred = x - mean
-        variance = all_reduce(centred.square().mean(0)) / parts
+        variance = _SumOverProcesses.apply(centred.square().mean(0)) / parts
         with torch.no_grad():
             count = parts * len(x)
             self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
             self.running_mean.lerp_(mean, self.momentum)  # type: ignore[union-attr, arg-type]
             self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)  # type: ignore[union-attr, arg-type]
         return centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """Sum of a tensor over all processes; its gradient is the sum of the gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        torch.distributed.all_reduce(total)
+        return total
 
 
 def fold(linear: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:

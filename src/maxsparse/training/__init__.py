@@ -27,6 +27,8 @@ The position of a run is a number of batches, and everything follows from (seed,
 and resumed ends with the same bits as one that was never killed, on the same number of threads. A budget in minutes is
 the one exception: there the clock decides how far the learning rate has come.
 
+:func:`fit` puts the three together for one dictionary, and :func:`resume` goes on after an interruption.
+
 >>> import maxsparse as ms
 >>> from maxsparse import networks, training
 >>> Phi = ms.dictionaries.gaussian(8, 16, rng=0)
@@ -41,6 +43,7 @@ True
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data import SupportTask
+from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
 from maxsparse.training.presets import PRESETS, Settings
@@ -56,5 +59,7 @@ __all__ = [
     "SupportTask",
     "Task",
     "checkpoint_path",
+    "fit",
+    "resume",
     "train",
 ]

@@ -50,10 +50,10 @@ class Settings:
     """
 
     optimiser: str = "adamw"
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 0.01
     momentum: float = 0.9
-    batch_size: int = 512
+    batch_size: int = 256
     schedule: str = "cosine"
     warmup: float = 0.05
     clip: float | None = 1.0

@@ -80,8 +80,7 @@ class Processes:
         if self.count == 1:
             return network
         devices = [self.device] if self.device.type == "cuda" else None
-        # Statistics of batch normalisation are those of the whole batch already, the same everywhere.
-        return nn.parallel.DistributedDataParallel(network, device_ids=devices, broadcast_buffers=False)
+        return nn.parallel.DistributedDataParallel(network, device_ids=devices)
 
     def agree(self, *values: float) -> list[float]:
         """Return the values of the first process, in every process."""
