@@ -125,15 +125,15 @@ class SignalNetwork(Network):
         """Return a module with the outputs of this one in evaluation mode, rearranged for speed."""
         return self
 
-    def scores(self, Y: ArrayLike, *, batch_size: int = 4096) -> NDArray[np.float32]:
+    def scores(self, Y: ArrayLike, *, batch_size: int = 1024) -> NDArray[np.float32]:
         """Score every atom for every signal, without gradients.
 
         Parameters
         ----------
         Y : array-like of shape (N, n)
             Signals as rows.
-        batch_size : int, default=4096
-            Signals in one batch; it changes memory and speed, not the scores.
+        batch_size : int, default=1024
+            Signals in one batch: few enough for the cache, many enough for the threads. It changes speed, not scores.
 
         Returns
         -------

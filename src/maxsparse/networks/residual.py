@@ -112,7 +112,7 @@ class Residual(SignalNetwork):
 
 
 class _Folded(nn.Module):
-    """Residual network without batch normalisation, in row tiles that stay in the cache."""
+    """Residual network without batch normalisation, in two buffers that stay in the cache."""
 
     def __init__(self, network: Residual) -> None:
         super().__init__()
@@ -128,8 +128,9 @@ class _Folded(nn.Module):
         (network,) = self.network
         f = network.activation
         h = f(torch.addmm(self.biases[0], network.prepare(Y), self.weights[0]))
+        buffer = torch.empty_like(h)
         for t in range(1, len(self.weights), 2):
-            inner = f(torch.addmm(self.biases[t], h, self.weights[t]))
-            outer = torch.addmm(self.biases[t + 1], inner, self.weights[t + 1])
-            h = f(outer.add_(h) if network.residual else outer)
+            inner = f(torch.addmm(self.biases[t], h, self.weights[t], out=buffer))
+            # With beta = 1 the product is added to what is there: the residual connection costs nothing.
+            h = f(h.addmm_(inner, self.weights[t + 1], beta=int(network.residual)).add_(self.biases[t + 1]))
         return torch.nn.functional.linear(h, network.last.weight, network.last.bias)
