@@ -73,3 +73,12 @@ def test_untied_layers_learn_apart():
     gradients = [parameter.grad for parameter in network.Psi[1:]]
     assert len(network.Psi) == 3
     assert not torch.allclose(*gradients)
+
+
+@pytest.mark.parametrize("steps", [3, 25])
+def test_ista_net_starts_as_the_solver(steps):
+    theta = 0.01
+    lam = theta * np.linalg.norm(PHI, 2) ** 2
+    solved = ms.solvers.ista(PHI, Y, lam=lam, max_iter=steps, tol=0.0)
+    network = ms.networks.build("ista_net", PHI, Y=Y, depth=steps, theta=theta)
+    np.testing.assert_allclose(outputs(network), solved.coef, atol=2e-6)

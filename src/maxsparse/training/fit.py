@@ -78,7 +78,7 @@ def fit(
     >>> import maxsparse as ms
     >>> Phi = ms.dictionaries.gaussian(10, 20, rng=0)
     >>> small = {"width": 32, "depth": 4}
-    >>> network, report = ms.training.fit(Phi, sparsity=1, samples=30_000, hyperparameters=small, rng=0)
+    >>> network, report = ms.training.fit(Phi, sparsity=1, samples=20_000, hyperparameters=small, rng=0, n_threads=1)
     >>> X, Y = ms.signals.sample(Phi, 100, sparsity=1, rng=1)
     >>> ms.metrics.strict_accuracy(X, network.scores(Y)) > 0.5
     True
