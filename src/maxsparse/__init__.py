@@ -18,14 +18,25 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, signals, solvers, theory
+    from maxsparse import dictionaries, metrics, networks, signals, solvers, theory, training
     from maxsparse.result import Result
     from maxsparse.solvers import solve
 
-__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "theory"]
+__all__ = [
+    "Result",
+    "__version__",
+    "dictionaries",
+    "metrics",
+    "networks",
+    "signals",
+    "solve",
+    "solvers",
+    "theory",
+    "training",
+]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "signals", "solvers", "theory")
+_MODULES = ("dictionaries", "metrics", "networks", "signals", "solvers", "theory", "training")
 _OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
 
 

@@ -9,6 +9,7 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.fit import fit
 from maxsparse.cli.reproduce import reproduce
 
 __all__ = ["app", "main"]
@@ -39,6 +40,7 @@ def options(
 
 app.command()(demo)
 app.command()(reproduce)
+app.command()(fit)
 
 
 def main() -> None:
