@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, signals, solvers, theory
+    from maxsparse import dictionaries, metrics, signals, solvers, stereo, theory
     from maxsparse.result import Result
     from maxsparse.solvers import solve
 
-__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "theory"]
+__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "stereo", "theory"]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "signals", "solvers", "theory")
+_MODULES = ("dictionaries", "metrics", "signals", "solvers", "stereo", "theory")
 _OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
 
 

@@ -9,6 +9,7 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.stereo import app as stereo
 
 __all__ = ["app", "main"]
 
@@ -37,6 +38,7 @@ def options(
 
 
 app.command()(demo)
+app.add_typer(stereo, name="stereo")
 
 
 def main() -> None:

@@ -1,0 +1,245 @@
+"""Trimmed consensus on lit readings: the best fit to the better half of what is not in shadow."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods._kernels import FAST, SLICES, fit, kth_smallest
+
+__all__ = ["consensus", "lit_level"]
+
+TRIPLES = 32  # elemental starts tried per pixel, besides the bands
+BANDS = ((0.0, 1.0), (0.0, 0.6), (0.2, 0.8), (0.1, 0.5), (0.4, 0.9))  # of ranked brightness, as starts
+SHADOW_SHARE = 0.06  # of the pixel's upper quartile; below it a reading carries no direction
+
+
+def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -> Fit:
+    r"""Fit the normal to the share of lit readings that agree best, then to all that agree with that fit.
+
+    .. math:: \min_{\tilde n} \sum_{i=1}^{h} r_{(i)}, \qquad r_i = (o_i - \max(l_i^\top \tilde n, 0))^2, \quad o_i
+              \text{ lit}
+
+    :math:`r_{(1)} \le r_{(2)} \le \ldots` are the ordered residuals and h is the share of the lit readings, at least
+    four. Readings at the shadow level are known outliers and take no part.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+        Grey values of P pixels under q lights, divided by the lights' intensities.
+    lights : ndarray of shape (q, 3)
+        Unit directions as rows.
+    share : float, default=0.5
+        Share of the lit readings to trust.
+
+    Returns
+    -------
+    fit : Fit
+
+    Notes
+    -----
+    Least trimmed squares with concentration steps [1]_. The starts are triples of readings in a fixed order and
+    least-squares fits of bands of ranked brightness, since highlights are the brightest readings and shadows the
+    darkest [2]_. The last fit takes every lit reading within 2.5 robust standard deviations, so the number of inliers
+    is free.
+
+    References
+    ----------
+    .. [1] P. Rousseeuw, K. Van Driessen, "Computing LTS regression for large data sets", Data Mining and Knowledge
+       Discovery 12, 2006.
+    .. [2] B. Shi, P. Tan, Y. Matsushita, K. Ikeuchi, "Elevation angle from reflectance monotonicity", ECCV 2012.
+    """
+    P, q = readings.shape
+    o = np.ascontiguousarray(readings, dtype=np.float64)
+    L = np.ascontiguousarray(lights, dtype=np.float64)
+    normals = np.zeros((P, 3))
+    inliers = np.zeros((P, q), dtype=np.bool_)
+    confidence = np.zeros(P)
+    _consensus_rows(o, L, lit_level(o), _triples(q), np.array(BANDS), share, normals, inliers, confidence)
+    return Fit.from_scaled(normals, inliers, confidence)
+
+
+def lit_level(readings: FloatArray) -> NDArray[np.float64]:
+    """Return the level (P,) below which a pixel's reading counts as shadow.
+
+    It is a share of the pixel's upper quartile: ambient and bounced light lift shadows above zero, and a highlight
+    must not push the diffuse readings below the level.
+    """
+    P, q = readings.shape
+    levels = np.zeros(P)
+    _upper_quartiles(np.ascontiguousarray(readings, dtype=np.float64), (3 * q) // 4, levels)
+    return SHADOW_SHARE * np.maximum(levels, 0.0)
+
+
+def _triples(q: int) -> NDArray[np.float64]:
+    """Return starts as positions in [0, 1) of a pixel's list of lit readings, (T, 3): spread out, always the same."""
+    rng = np.random.default_rng(q)
+    if q <= 7:
+        chosen = np.array(list(combinations(range(q), 3)), dtype=np.float64)
+        return (chosen[rng.permutation(len(chosen))[:TRIPLES]] + 0.5) / q
+    # One position in each third, turned by a random offset: three equal positions cannot come out.
+    return (np.arange(3) / 3 + rng.random((TRIPLES, 3)) / 3 + rng.random((TRIPLES, 1))) % 1.0
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _upper_quartiles(o: NDArray[Any], k: int, out: NDArray[Any]) -> None:
+    P, q = o.shape
+    for piece in prange(min(P, SLICES)):
+        work = np.empty(q)
+        for row in range(piece, P, SLICES):
+            out[row] = kth_smallest(o[row], q, min(k, q - 1), work)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _consensus_rows(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    level: NDArray[Any],
+    triples: NDArray[Any],
+    bands: NDArray[Any],
+    share: float,
+    normals: NDArray[Any],
+    inliers: NDArray[Any],
+    confidence: NDArray[Any],
+) -> None:
+    P, q = o.shape
+    for piece in prange(min(P, SLICES)):
+        a, D = np.empty(q), np.empty((q, 3))
+        index = np.empty(q, dtype=np.int64)
+        scratch = np.empty((4, q))
+        best = np.empty(3)
+        for row in range(piece, P, SLICES):
+            m = 0
+            for i in range(q):
+                if o[row, i] > level[row] and o[row, i] > 0.0:
+                    a[m], index[m] = o[row, i], i
+                    D[m, 0], D[m, 1], D[m, 2] = L[i, 0], L[i, 1], L[i, 2]
+                    m += 1
+            best[0] = best[1] = best[2] = 0.0
+            if m >= 3:
+                trusted, error = _consensus_one(a[:m], D[:m], triples, bands, share, scratch, best)
+                size = np.sqrt(best[0] ** 2 + best[1] ** 2 + best[2] ** 2)
+                count = 0
+                for i in range(m):
+                    if scratch[1, i] > 0.0:
+                        inliers[row, index[i]] = True
+                        count += 1
+                # The same measure as `agreement` of the other methods.
+                if trusted and size > 0.0:
+                    confidence[row] = (count - 3.0) / (count + 1.0) / (1.0 + (10.0 * error / size) ** 2)
+            if best[0] == 0.0 and best[1] == 0.0 and best[2] == 0.0:
+                for i in range(q):  # too dark or too few lit lights: all that is left is everything
+                    scratch[1, i] = 1.0
+                fit(o[row], L, scratch[1], best)
+            normals[row, 0], normals[row, 1], normals[row, 2] = best[0], best[1], best[2]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _consensus_one(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    triples: NDArray[Any],
+    bands: NDArray[Any],
+    share: float,
+    scratch: NDArray[Any],
+    best: NDArray[Any],
+) -> tuple[bool, float]:
+    """Fit one pixel's lit readings; the weights of the last fit are left in scratch[1], its error is returned."""
+    m = o.shape[0]
+    h = min(m, max((m + 4) // 2, int(np.ceil(share * m))))
+    residual, weights, work, ranked = scratch[0, :m], scratch[1, :m], scratch[2, :m], scratch[3, :m]
+    ranked[:] = np.sort(o)
+    x = np.zeros(3)
+    goal, found = np.inf, False
+    for start in range(bands.shape[0] + triples.shape[0]):
+        weights[:] = 0.0
+        if start < bands.shape[0]:
+            low, high = ranked[int(bands[start, 0] * (m - 1))], ranked[int(bands[start, 1] * (m - 1))]
+            for i in range(m):
+                if low <= o[i] <= high:
+                    weights[i] = 1.0
+        else:
+            for c in range(3):
+                weights[int(triples[start - bands.shape[0], c] * m)] = 1.0
+        if not fit(o, L, weights, x):
+            continue
+        score = _trim(o, L, x, h, residual, weights, work)
+        # A start that is far behind is given up after its first step; a good one is concentrated once more.
+        for _ in range(2):
+            if score > 4.0 * goal or not fit(o, L, weights, x):
+                break
+            score = _trim(o, L, x, h, residual, weights, work)
+        if score < goal:
+            goal, found = score, True
+            best[0], best[1], best[2] = x[0], x[1], x[2]
+    if not found:
+        return False, 0.0
+    for _ in range(10):
+        x[0], x[1], x[2] = best[0], best[1], best[2]
+        _trim(o, L, x, h, residual, weights, work)
+        if not fit(o, L, weights, x):
+            break
+        score = _trim(o, L, x, h, residual, weights, work)
+        if score >= goal * (1.0 - 1e-9):
+            break
+        goal = score
+        best[0], best[1], best[2] = x[0], x[1], x[2]
+    return True, _widen(o, L, h, goal, residual, weights, best)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _trim(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    x: NDArray[Any],
+    h: int,
+    residual: NDArray[Any],
+    weights: NDArray[Any],
+    work: NDArray[Any],
+) -> float:
+    """Weigh the h best readings 1, the rest 0, and return the sum of their squared residuals."""
+    m = o.shape[0]
+    for i in range(m):
+        r = o[i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
+        residual[i] = r * r
+    threshold = kth_smallest(residual, m, h - 1, work)
+    total = 0.0
+    for i in range(m):
+        weights[i] = 1.0 if residual[i] <= threshold else 0.0
+        total += weights[i] * residual[i]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _widen(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    h: int,
+    goal: float,
+    residual: NDArray[Any],
+    weights: NDArray[Any],
+    best: NDArray[Any],
+) -> float:
+    """Refit to every reading within 2.5 standard deviations of the trimmed fit; return the inliers' RMS error."""
+    m = o.shape[0]
+    size2 = best[0] ** 2 + best[1] ** 2 + best[2] ** 2
+    # The best half of gaussian residuals has a seventh of their variance; three degrees of freedom are spent.
+    variance = goal / max(h - 3, 1) * (1.0 + 6.0 * (m - h) / m)
+    limit = max(6.25 * variance, 1e-6 * size2)
+    total, count = 0.0, 0
+    for i in range(m):
+        r = o[i] - max(L[i, 0] * best[0] + L[i, 1] * best[1] + L[i, 2] * best[2], 0.0)
+        residual[i] = r * r
+        weights[i] = 1.0 if residual[i] <= limit else 0.0
+        total += weights[i] * residual[i]
+        count += int(weights[i])
+    x = np.empty(3)
+    if fit(o, L, weights, x):
+        best[0], best[1], best[2] = x[0], x[1], x[2]
+    return float(np.sqrt(total / max(count - 3, 1)))
