@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from maxsparse._validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
@@ -19,29 +18,35 @@ CERTAIN = 3.0  # log odds that an inlier of the consensus fit starts with
 
 @dataclass(frozen=True)
 class Start:
-    """Tensors that the network starts from, float32.
+    """What the network starts from: float32 arrays, or tensors for training.
 
     Attributes
     ----------
-    values : tensor of shape (B, q)
+    values : array of shape (B, q)
         Readings.
-    lights : tensor of shape (q, 3)
-    normals : tensor of shape (B, 3)
+    lights : array of shape (q, 3)
+    normals : array of shape (B, 3)
         Consensus normals, scaled by the albedo.
-    logits : tensor of shape (B, q)
+    logits : array of shape (B, q)
         Log odds that a reading is an inlier.
-    scale : tensor of shape (B, 1)
+    scale : array of shape (B, 1)
         A typical lit reading, positive.
-    lit : tensor of shape (B, q)
+    lit : array of shape (B, q)
         1 for readings above the shadow level, else 0.
     """
 
-    values: Tensor
-    lights: Tensor
-    normals: Tensor
-    logits: Tensor
-    scale: Tensor
-    lit: Tensor
+    values: Any
+    lights: Any
+    normals: Any
+    logits: Any
+    scale: Any
+    lit: Any
+
+    def tensors(self) -> Start:
+        """Return the same as torch tensors that share the memory."""
+        import torch
+
+        return Start(**{name: torch.from_numpy(value) for name, value in vars(self).items()})
 
 
 def first_guess(readings: FloatArray, lights: FloatArray) -> tuple[Start, Fit]:
@@ -55,8 +60,5 @@ def first_guess(readings: FloatArray, lights: FloatArray) -> tuple[Start, Fit]:
     scale = np.where(scale > 0, scale, 1.0)
     scaled = guess.normals * guess.albedo[:, None]
     logits = np.where(guess.inliers, CERTAIN, -CERTAIN)
-    return Start(
-        torch.as_tensor(readings, dtype=torch.float32),
-        torch.as_tensor(lights, dtype=torch.float32),
-        *(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in (scaled, logits, scale[:, None], lit)),
-    ), guess
+    parts = (readings, lights, scaled, logits, scale[:, None], lit)
+    return Start(*(np.ascontiguousarray(part, dtype=np.float32) for part in parts)), guess

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from maxsparse.files import atomic_write
-from maxsparse.stereo.learned.model import ReadingNetwork
+from maxsparse.stereo.learned.forward import weights_of
 
-__all__ = ["bundled_network", "load_network", "save_network"]
+if TYPE_CHECKING:
+    from maxsparse.stereo.learned.model import ReadingNetwork
+
+__all__ = ["bundled_path", "bundled_weights", "load_network", "save_network"]
 
 FORMAT = "maxsparse-reading-network-1"
-BUNDLED = "weights.safetensors"
 SIZES = ("rounds", "width", "state")
 
 
@@ -33,7 +40,7 @@ def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
 
 
 def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
-    """Read a network written by :func:`save_network`.
+    """Read a network written by :func:`save_network`, for training.
 
     Parameters
     ----------
@@ -44,24 +51,50 @@ def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
     network : ReadingNetwork
         In evaluation mode.
     """
+    import torch
+
+    from maxsparse.stereo.learned.model import ReadingNetwork
+
+    arrays, sizes = _read(path)
+    network = ReadingNetwork(**sizes)
+    try:
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except RuntimeError as error:
+        raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
+    return network.eval()
+
+
+def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...]:
+    """Read the weights of a network as the compiled code wants them; torch is not needed."""
+    arrays, sizes = _read(path)
+    try:
+        return weights_of(arrays, sizes["rounds"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def bundled_path() -> Path:
+    """Return where the weights that come with the package are, or would be."""
+    return Path(str(resources.files("maxsparse.stereo.learned") / "weights.safetensors"))
+
+
+@lru_cache(maxsize=1)
+def bundled_weights() -> tuple[NDArray[np.float32], ...] | None:
+    """Return the weights that come with the package, None where they were left out."""
+    return load_weights(bundled_path()) if bundled_path().is_file() else None
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]], dict[str, int]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(os.fspath(path), framework="pt") as stream:
+        with safe_open(os.fspath(path), framework="np") as stream:
             metadata = stream.metadata() or {}
             if metadata.get("format") != FORMAT:
                 raise ValueError(f"{os.fspath(path)!r} is no network of photometric stereo")
             sizes = {name: int(metadata[name]) for name in SIZES}
             if not all(1 <= size <= 1024 for size in sizes.values()):
                 raise ValueError(f"{os.fspath(path)!r} claims the sizes {sizes}, which are not credible")
-            network = ReadingNetwork(**sizes)
-            network.load_state_dict({name: stream.get_tensor(name) for name in stream.keys()})  # noqa: SIM118
-    except (SafetensorError, KeyError, RuntimeError) as error:
+            return {name: stream.get_tensor(name) for name in stream.keys()}, sizes  # noqa: SIM118
+    except (SafetensorError, KeyError) as error:
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
-    return network.eval()
-
-
-def bundled_network() -> ReadingNetwork | None:
-    """Return the network that comes with the package, None where it was left out."""
-    path = Path(str(resources.files("maxsparse.stereo.learned") / BUNDLED))
-    return load_network(path) if path.is_file() else None

@@ -54,7 +54,7 @@ def train(seconds: float, *, network: ReadingNetwork | None = None, seed: int = 
         lights = sample_lights(q, generator)
         truth = sample_readings(lights, READINGS_PER_STEP // q, generator)
         start, guess = first_guess(truth.values.double().numpy(), lights.double().numpy())
-        refined = network(start)
+        refined = network(start.tensors())
         loss = training_loss(refined, truth)
         optimiser.zero_grad()
         loss.backward()

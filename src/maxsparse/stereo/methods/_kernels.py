@@ -17,22 +17,6 @@ FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def solve3(A: NDArray[Any], b: NDArray[Any], x: NDArray[Any]) -> bool:
-    """Solve the symmetric Ax = b by cofactors; A holds xx, xy, xz, yy, yz, zz. False where A is singular."""
-    xx, xy, xz, yy, yz, zz = A[0], A[1], A[2], A[3], A[4], A[5]
-    c0, c1, c2 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-    determinant = xx * c0 + xy * c1 + xz * c2
-    size = (xx + yy + zz) / 3.0
-    if not determinant > 1e-9 * size * size * size:
-        return False
-    scale = 1.0 / determinant
-    x[0] = (c0 * b[0] + c1 * b[1] + c2 * b[2]) * scale
-    x[1] = (c1 * b[0] + (xx * zz - xz * xz) * b[1] + (xy * xz - xx * yz) * b[2]) * scale
-    x[2] = (c2 * b[0] + (xy * xz - xx * yz) * b[1] + (xx * yy - xy * xy) * b[2]) * scale
-    return True
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
 def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
     """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
     xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
@@ -47,7 +31,37 @@ def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
         b0 += w * o[i] * l0
         b1 += w * o[i] * l1
         b2 += w * o[i] * l2
-    return solve3(np.array((xx, xy, xz, yy, yz, zz)), np.array((b0, b1, b2)), x)
+    # The 3×3 system by cofactors, in scalars: an array here would cost more than the sums above.
+    c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
+    determinant = xx * c00 + xy * c01 + xz * c02
+    size = (xx + yy + zz) / 3.0
+    if not determinant > 1e-9 * size * size * size:
+        return False
+    scale = 1.0 / determinant
+    x[0] = (c00 * b0 + c01 * b1 + c02 * b2) * scale
+    x[1] = (c01 * b0 + c11 * b1 + c12 * b2) * scale
+    x[2] = (c02 * b0 + c12 * b1 + c22 * b2) * scale
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArray[Any]) -> bool:
+    """Solve for the x that explains readings i, j and k exactly; False where their lights are nearly coplanar."""
+    ax, ay, az = L[i, 0], L[i, 1], L[i, 2]
+    bx, by, bz = L[j, 0], L[j, 1], L[j, 2]
+    cx, cy, cz = L[k, 0], L[k, 1], L[k, 2]
+    ux, uy, uz = by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx
+    determinant = ax * ux + ay * uy + az * uz
+    if abs(determinant) < 0.01:
+        return False
+    vx, vy, vz = cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax
+    wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    p, q, r = o[i] / determinant, o[j] / determinant, o[k] / determinant
+    x[0] = p * ux + q * vx + r * wx
+    x[1] = p * uy + q * vy + r * wy
+    x[2] = p * uz + q * vz + r * wz
+    return True
 
 
 @njit(cache=True, nogil=True)

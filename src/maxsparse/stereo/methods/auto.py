@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from maxsparse._validation import FloatArray
+from maxsparse.stereo.learned.forward import refine
+from maxsparse.stereo.learned.start import first_guess
+from maxsparse.stereo.learned.store import bundled_weights
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods.consensus import consensus
-
-if TYPE_CHECKING:
-    from maxsparse.stereo.learned.model import ReadingNetwork
 
 __all__ = ["auto"]
 
-CHUNK_READINGS = 200_000  # what the network sees at once: about 100 MB
+HALF_SURE = 6.0  # degrees of expected error at which the confidence is one half
 
 
 def auto(readings: FloatArray, lights: FloatArray) -> Fit:
@@ -30,42 +26,26 @@ def auto(readings: FloatArray, lights: FloatArray) -> Fit:
     Returns
     -------
     fit : Fit
-        ``inliers`` are the readings the network gives more than even odds; ``confidence`` falls from 1 to 0 with the
-        angular error it expects, 1/2 at 6 degrees.
+        ``inliers`` are the lit readings that the network gives more than even odds; ``confidence`` falls from 1 to 0
+        with the angular error it expects, 1/2 at 6 degrees.
 
     See Also
     --------
     maxsparse.stereo.learned.model.ReadingNetwork : The network.
+    maxsparse.stereo.methods.consensus.consensus : Where it starts, and what it is where no network is bundled.
     """
-    import torch
-
-    from maxsparse.stereo.learned.start import first_guess
-
-    network = _network()
-    if network is None:
-        return consensus(readings, lights)
-    rows = max(1, CHUNK_READINGS // readings.shape[1])
-    fits = []
-    for first in range(0, max(len(readings), 1), rows):
-        start, guess = first_guess(np.asarray(readings[first : first + rows], dtype=np.float64), lights)
-        with torch.inference_mode():
-            refined = network(start)
-        error = np.degrees(np.exp(refined.log_error.numpy().astype(np.float64)))
-        normals = refined.normals.numpy().astype(np.float64)
-        known = guess.albedo > 0
-        fits.append(
-            Fit(
-                np.where(known[:, None], normals, 0.0),
-                np.where(known, refined.albedo.numpy(), 0.0),
-                (refined.logits > 0).numpy() & (start.lit > 0).numpy(),
-                np.where(known, 1.0 / (1.0 + (error / 6.0) ** 2), 0.0),
-            )
-        )
-    return Fit.join(fits)
-
-
-@lru_cache(maxsize=1)
-def _network() -> ReadingNetwork | None:
-    from maxsparse.stereo.learned.store import bundled_network
-
-    return bundled_network()
+    start, guess = first_guess(np.asarray(readings, dtype=np.float64), lights)
+    weights = bundled_weights()
+    if weights is None:
+        return guess
+    answer = refine(start, weights)
+    known = guess.albedo > 0
+    error = np.degrees(np.exp(np.minimum(answer.log_error.astype(np.float64), 2.0)))
+    normals = answer.normals.astype(np.float64)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    return Fit(
+        np.where(known[:, None], normals, 0.0),
+        np.where(known, answer.albedo, 0.0).astype(np.float64),
+        (answer.logits > 0) & (start.lit > 0),
+        np.where(known, 1.0 / (1.0 + (error / HALF_SURE) ** 2), 0.0),
+    )

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from maxsparse._validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import FAST, SLICES, fit, kth_smallest
+from maxsparse.stereo.methods._kernels import FAST, SLICES, fit, fit_three, kth_smallest
 
 __all__ = ["consensus", "lit_level"]
 
-TRIPLES = 32  # elemental starts tried per pixel, besides the bands
+TRIPLES = 40  # elemental starts tried per pixel, besides the bands
 BANDS = ((0.0, 1.0), (0.0, 0.6), (0.2, 0.8), (0.1, 0.5), (0.4, 0.9))  # of ranked brightness, as starts
+KEPT = 4  # best starts that are concentrated
 SHADOW_SHARE = 0.06  # of the pixel's upper quartile; below it a reading carries no direction
 
 
@@ -152,45 +153,89 @@ def _consensus_one(
 ) -> tuple[bool, float]:
     """Fit one pixel's lit readings; the weights of the last fit are left in scratch[1], its error is returned."""
     m = o.shape[0]
+    # At least (m + 4) // 2: below it three unknowns can be fitted to outliers as well as to the rest.
     h = min(m, max((m + 4) // 2, int(np.ceil(share * m))))
+    residual, weights, work = scratch[0, :m], scratch[1, :m], scratch[2, :m]
+    goals, starts = np.full(KEPT, np.inf), np.empty((KEPT, 3))
+    _try_starts(o, L, triples, bands, h, scratch, goals, starts)
+    goal = np.inf
+    for kept in range(KEPT):
+        if goals[kept] == np.inf:
+            break
+        score = _concentrate(o, L, starts[kept], h, residual, weights, work)
+        if score < goal:
+            goal = score
+            best[0], best[1], best[2] = starts[kept, 0], starts[kept, 1], starts[kept, 2]
+    if goal == np.inf:
+        return False, 0.0
+    return True, _widen(o, L, h, goal, residual, weights, best)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _try_starts(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    triples: NDArray[Any],
+    bands: NDArray[Any],
+    h: int,
+    scratch: NDArray[Any],
+    goals: NDArray[Any],
+    starts: NDArray[Any],
+) -> None:
+    """Keep the best starts in `starts` (K, 3), best first, with their trimmed sums in `goals` (K,)."""
+    m = o.shape[0]
     residual, weights, work, ranked = scratch[0, :m], scratch[1, :m], scratch[2, :m], scratch[3, :m]
     ranked[:] = np.sort(o)
-    x = np.zeros(3)
-    goal, found = np.inf, False
+    x = np.empty(3)
     for start in range(bands.shape[0] + triples.shape[0]):
-        weights[:] = 0.0
         if start < bands.shape[0]:
             low, high = ranked[int(bands[start, 0] * (m - 1))], ranked[int(bands[start, 1] * (m - 1))]
             for i in range(m):
-                if low <= o[i] <= high:
-                    weights[i] = 1.0
+                weights[i] = 1.0 if low <= o[i] <= high else 0.0
+            found = fit(o, L, weights, x)
         else:
-            for c in range(3):
-                weights[int(triples[start - bands.shape[0], c] * m)] = 1.0
-        if not fit(o, L, weights, x):
+            triple = triples[start - bands.shape[0]]
+            found = fit_three(o, L, int(triple[0] * m), int(triple[1] * m), int(triple[2] * m), x)
+        if not found:
             continue
         score = _trim(o, L, x, h, residual, weights, work)
-        # A start that is far behind is given up after its first step; a good one is concentrated once more.
-        for _ in range(2):
-            if score > 4.0 * goal or not fit(o, L, weights, x):
-                break
-            score = _trim(o, L, x, h, residual, weights, work)
-        if score < goal:
-            goal, found = score, True
-            best[0], best[1], best[2] = x[0], x[1], x[2]
-    if not found:
-        return False, 0.0
+        place = goals.shape[0]
+        while place > 0 and score < goals[place - 1]:
+            place -= 1
+        for later in range(goals.shape[0] - 1, place, -1):
+            goals[later] = goals[later - 1]
+            starts[later, 0], starts[later, 1], starts[later, 2] = (
+                starts[later - 1, 0],
+                starts[later - 1, 1],
+                starts[later - 1, 2],
+            )
+        if place < goals.shape[0]:
+            goals[place] = score
+            starts[place, 0], starts[place, 1], starts[place, 2] = x[0], x[1], x[2]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _concentrate(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    x: NDArray[Any],
+    h: int,
+    residual: NDArray[Any],
+    weights: NDArray[Any],
+    work: NDArray[Any],
+) -> float:
+    """Refit x to its h best readings until they no longer change; return their sum of squares."""
+    goal = _trim(o, L, x, h, residual, weights, work)
+    candidate = np.empty(3)
     for _ in range(10):
-        x[0], x[1], x[2] = best[0], best[1], best[2]
-        _trim(o, L, x, h, residual, weights, work)
-        if not fit(o, L, weights, x):
+        if not fit(o, L, weights, candidate):
             break
-        score = _trim(o, L, x, h, residual, weights, work)
-        if score >= goal * (1.0 - 1e-9):
+        score = _trim(o, L, candidate, h, residual, weights, work)
+        if not score < goal * (1.0 - 1e-6):
             break
         goal = score
-        best[0], best[1], best[2] = x[0], x[1], x[2]
-    return True, _widen(o, L, h, goal, residual, weights, best)
+        x[0], x[1], x[2] = candidate[0], candidate[1], candidate[2]
+    return goal
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
