@@ -41,14 +41,16 @@ def bunny() -> dict[str, Any]:
     for q in (10, 20, 40):
         draws = [scene.select(np.random.default_rng(draw).permutation(POOL)[:q]) for draw in range(DRAWS)]
         for method in METHODS:
-            errors, seconds = [], []
+            errors, seconds, missing = [], [], []
             for drawn in draws:
                 result, elapsed = timed(lambda drawn=drawn, method=method: stereo.estimate_normals(drawn, method))
                 errors.append(result.mean_error)
                 seconds.append(elapsed)
+                missing.append(result.missing)
             table.setdefault(method, {})[f"q={q}"] = {
                 "mean degrees": round(float(np.mean(errors)), 3),
                 "each draw": [round(value, 3) for value in errors],
+                "pixels without a normal": missing,
                 "median seconds": round(float(np.median(seconds)), 3),
             }
             print(f"bunny q={q:2} {method:9} {np.mean(errors):6.2f}°  {np.median(seconds):6.2f} s", flush=True)

@@ -1,5 +1,7 @@
 """From a scene to a normal map."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,16 @@ def test_normals_that_point_away_are_told(matt_ball):
         scene = stereo.make_scene(images, matt_ball.lights * np.array([1, 1, -1]), mask=matt_ball.mask)
     with pytest.warns(stereo.FrameWarning, match="point away from the camera"):
         stereo.estimate_normals(scene, "ls")
+
+
+def test_pixels_that_are_black_under_every_light_are_counted(matt_ball):
+    readings = matt_ball.readings.copy()
+    readings[:7] = 0
+    result = stereo.estimate_normals(replace(matt_ball, readings=readings))
+    assert result.missing == 7
+    assert "7 pixels without" in repr(result)
+    assert np.isnan(result.error[matt_ball.mask]).sum() == 7
+    assert result.mean_error < 1
 
 
 def test_unknown_method_and_own_method(matt_ball, monkeypatch):

@@ -70,15 +70,21 @@ class NormalMap:
         return picture
 
     @property
+    def missing(self) -> int:
+        """Number of pixels in the mask whose readings fix no normal: black under every light."""
+        return int((~self.normals[self.mask].any(axis=1)).sum())
+
+    @property
     def mean_error(self) -> float | None:
-        """Mean angular error in degrees over the mask, None where the truth is not known."""
+        """Mean angular error in degrees over the pixels that have a normal, None where the truth is not known."""
         return None if self.error is None else float(np.nanmean(self.error))
 
     def __repr__(self) -> str:
         H, W = self.mask.shape
         error = "" if self.mean_error is None else f", mean error {self.mean_error:.2f}°"
         share = self.inliers[self.mask].mean()
-        return f"NormalMap({self.method}: {H}×{W}, {self.mask.sum()} normals, {share:.0%} inliers{error})"
+        found, dark = self.mask.sum() - self.missing, f", {self.missing} pixels without" if self.missing else ""
+        return f"NormalMap({self.method}: {H}×{W}, {found} normals{dark}, {share:.0%} inliers{error})"
 
 
 def estimate_normals(
