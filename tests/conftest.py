@@ -1,19 +1,21 @@
-"""Where the data for measuring is, for tests that can do without it."""
+"""What several tests share: where the measured data lies."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("MAXSPARSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")
-def shared_data():
-    """Folder of the shared data; the test is skipped where it is missing."""
-    beside = [ROOT.parent / "shared" / "data", ROOT.parent.parent / "shared" / "data"]
-    places = [Path(os.environ["MAXSPARSE_DATA"])] if "MAXSPARSE_DATA" in os.environ else beside
-    for place in places:
-        if place.is_dir():
-            return place
-    pytest.skip(f"the shared data is not at {places[0]} (set MAXSPARSE_DATA)")
+def data():
+    """Return a function that gives the path of a data file, or skips the test where it is missing."""
+
+    def path(name):
+        found = DATA / name
+        if not found.exists():
+            pytest.skip(f"{name} is not here; set MAXSPARSE_DATA to the folder that holds it")
+        return found
+
+    return path

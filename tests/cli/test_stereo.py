@@ -66,8 +66,8 @@ def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):
     assert ".py" not in done.stderr
 
 
-def test_calibrate_writes_lights_that_load(shared_data, tmp_path):
-    done = run("calibrate", str(shared_data / "uw" / "chrome"), "-o", str(tmp_path / "lights.txt"))
+def test_calibrate_writes_lights_that_load(data, tmp_path):
+    done = run("calibrate", str(data("uw/chrome")), "-o", str(tmp_path / "lights.txt"))
     assert done.returncode == 0, done.stderr
-    scene = stereo.load(shared_data / "uw" / "cat", lights=tmp_path / "lights.txt")
+    scene = stereo.load(data("uw/cat"), lights=tmp_path / "lights.txt")
     assert scene.lights.shape == (12, 3)

@@ -31,9 +31,9 @@ def test_drawn_ball(tmp_path):
     assert angular_error(found.lights, lights).max() < 0.7  # a pixel is 1.4°
 
 
-def test_real_ball(shared_data):
-    found = stereo.calibrate_lights(shared_data / "uw" / "chrome")
-    error = angular_error(found.lights, stereo.read_lights(shared_data / "uw" / "lights.txt"))
+def test_real_ball(data):
+    found = stereo.calibrate_lights(data("uw/chrome"))
+    error = angular_error(found.lights, stereo.read_lights(data("uw/lights.txt")))
     # The reference lies up to nine pixels beside the saturated spot in two of the photographs.
     assert np.median(error) < 2.5
     assert error.max() < 9

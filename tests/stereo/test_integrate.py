@@ -66,8 +66,8 @@ def test_a_jump_survives_with_discontinuities():
 
 
 @pytest.mark.parametrize(("name", "millimetres"), [("cat", 1.0), ("reading", 1.0)])
-def test_measured_depth(shared_data, name, millimetres):
-    folder = shared_data / "depth" / name
+def test_measured_depth(data, name, millimetres):
+    folder = data(f"depth/{name}")
     n = read_image(folder / "normal_map.png") / 65535 * 2 - 1
     truth = np.load(folder / "depth_gt.npz")["depth_gt"]
     mask = (read_image(folder / "mask.png") > 127) & np.isfinite(truth)

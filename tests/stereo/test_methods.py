@@ -132,10 +132,10 @@ def test_black_and_flat_pixels_do_no_harm(name):
     assert fit.confidence[1] == 0
 
 
-def test_least_squares_on_real_photographs(shared_data):
+def test_least_squares_on_real_photographs(data):
     """The published figures of the benchmark's baseline."""
     for name, degrees in (("ball", 4.17), ("cat", 8.41), ("reading", 19.94)):
-        scene = stereo.load(shared_data / f"diligent_{name}.npz")
+        scene = stereo.load(data(f"diligent_{name}.npz"))
         assert stereo.estimate_normals(scene, "ls").mean_error == pytest.approx(degrees, abs=0.05)
         auto = stereo.estimate_normals(scene.select(range(0, 96, 3)), "auto").mean_error
         assert auto < 0.85 * degrees

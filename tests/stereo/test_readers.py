@@ -189,10 +189,10 @@ def test_damaged_archives_and_other_files(tmp_path):
         stereo.load(tmp_path / "a.txt")
 
 
-def test_real_folder_and_real_archive_agree(shared_data):
+def test_real_folder_and_real_archive_agree(data):
     with pytest.warns(stereo.LightsWarning):  # these twelve stand in one row of the rig
-        folder = stereo.load(shared_data / "diligent_layout" / "ballPNG")
-    archive = stereo.load(shared_data / "diligent_ball.npz")
+        folder = stereo.load(data("diligent_layout/ballPNG"))
+    archive = stereo.load(data("diligent_ball.npz"))
     chosen = [int(name[:3]) - 1 for name in folder.names]
     np.testing.assert_array_equal(folder.readings, archive.readings[:, chosen])
     np.testing.assert_allclose(folder.lights, archive.lights[chosen], atol=1e-4)
