@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, networks, signals, solvers, theory, training
+    from maxsparse import dictionaries, metrics, networks, signals, solvers, stereo, theory, training
     from maxsparse.result import Result
     from maxsparse.solvers import solve
 
@@ -31,12 +31,13 @@ __all__ = [
     "signals",
     "solve",
     "solvers",
+    "stereo",
     "theory",
     "training",
 ]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "networks", "signals", "solvers", "theory", "training")
+_MODULES = ("dictionaries", "metrics", "networks", "signals", "solvers", "stereo", "theory", "training")
 _OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
 
 
