@@ -18,15 +18,33 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, signals, solvers, theory
+    from maxsparse import dictionaries, metrics, recovery, signals, solvers, theory
+    from maxsparse.recovery import SparseRecoverer, load
     from maxsparse.result import Result
     from maxsparse.solvers import solve
 
-__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "theory"]
+__all__ = [
+    "Result",
+    "SparseRecoverer",
+    "__version__",
+    "dictionaries",
+    "load",
+    "metrics",
+    "recovery",
+    "signals",
+    "solve",
+    "solvers",
+    "theory",
+]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "signals", "solvers", "theory")
-_OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
+_MODULES = ("dictionaries", "metrics", "recovery", "signals", "solvers", "theory")
+_OBJECTS = {
+    "Result": "maxsparse.result",
+    "SparseRecoverer": "maxsparse.recovery",
+    "load": "maxsparse.recovery",
+    "solve": "maxsparse.solvers",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Networks that learn to recover: one architecture per file."""
