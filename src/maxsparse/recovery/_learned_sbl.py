@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from maxsparse.solvers._kernels import FAST, SLICES
 
 FEATURES = 4
-LOG_FLOOR, SCALE, TINY = -16.0, 0.2, 1e-8  # as in the network
+# As in the network:
+LOG_FLOOR, SCALE, TINY = -16.0, 0.2, 1e-8
+HEAD_START, HEAD_LAMBDA = 16, 1e-5
 f32 = np.float32
 
 
@@ -264,6 +266,18 @@ def score_rows(
             log_total = np.log(n * max(1.0 - share, 0.05))
             for j in range(m):
                 log_gamma[j] = f32(0.0)
+            for i in range(n):
+                c[i] += f32(HEAD_LAMBDA)
+            for _ in range(HEAD_START):
+                _exp(log_gamma, gamma, gamma_bits)
+                _sbl_step(gamma, z, c, Q, outer, packed, L, V, u, q)
+                for j in range(m):
+                    work[j] = max(f32(1.0) + gamma[j] * (u[j] * u[j] - q[j]), f32(1e-4))
+                _log(work, work_bits, q)
+                for j in range(m):
+                    log_gamma[j] = max(log_gamma[j] + q[j], f32(LOG_FLOOR))
+            for i in range(n):
+                c[i] -= f32(HEAD_LAMBDA)
             inputs[:] = f32(0.0)
             for t in range(iterations):
                 moment = min(t, T - 1)

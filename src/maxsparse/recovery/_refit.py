@@ -1,7 +1,7 @@
 """Least squares on a support, judged where the data are: the step that every answer goes through.
 
-The fit is done on the whitened dictionary, whose small sets of columns are well conditioned, and refined in the
-residual of the caller's own Φ and y, so that its error is that of float64 there.
+The search works on the whitened dictionary, whose sets of columns are well conditioned, but there the roundings of y are
+blown up in the weak directions of Φ. So answers are fitted and judged on the caller's own Φ and y.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from maxsparse import theory
 from maxsparse._validation import FloatArray
-from maxsparse.solvers._kernels import cholesky, cholesky_solve, dot, residual_into
+from maxsparse.solvers._kernels import dot, residual_into
 
+DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below which it is one of their sums
 SLACK = 16.0  # roundings in forming y, whitening it and forming Φx, over one rounding of each entry
 
 
@@ -53,37 +54,41 @@ def prepare(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def refit(
-    y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
-) -> float:
-    """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity where they are dependent.
+def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
+    """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity where the atoms are dependent.
 
-    x takes the k coefficients of the caller's Φ and r (n,) the residual. L (k, k) keeps the Cholesky factor of the
-    whitened columns' Gram matrix.
+    x takes the k coefficients. Gram–Schmidt on the caller's own atoms, each orthogonalised twice, is backward stable:
+    the residual of an exact fit is a few roundings of its terms, however coherent the atoms are.
     """
+    n = y.shape[0]
+    E, R = np.empty((k, n)), np.empty((k, k))
+    v, r = np.empty(n), y.copy()
     for a in range(k):
-        for b in range(a + 1):
-            L[a, b] = dot(problem.columns[support[a]], problem.columns[support[b]])
-    if not cholesky(L, k):
-        return np.inf
-    step = np.empty(k)
-    rank, n = problem.W.shape
-    white = np.empty(rank)
-    for a in range(k):
-        x[a] = 0.0
-    for i in range(n):
-        r[i] = y[i]
-    size2 = 0.0
-    for _ in range(3):
-        for i in range(rank):
-            white[i] = dot(problem.W[i], r)
-        for a in range(k):
-            step[a] = dot(problem.columns[support[a]], white)
-        cholesky_solve(L, k, step)
-        for a in range(k):
-            x[a] += step[a] * problem.D[support[a]]
-        size2 = residual_into(y, problem.atoms, support, x, k, r)
-    return np.sqrt(size2)
+        atom = problem.atoms[support[a]]
+        for i in range(n):
+            v[i] = atom[i]
+        for l in range(a):
+            R[l, a] = 0.0
+        for _ in range(2):
+            for l in range(a):
+                share = dot(E[l], v)
+                R[l, a] += share
+                for i in range(n):
+                    v[i] -= share * E[l, i]
+        length = np.sqrt(dot(v, v))
+        if not length > DEPENDENT * problem.norms[support[a]]:
+            return np.inf
+        R[a, a] = length
+        for i in range(n):
+            E[a, i] = v[i] / length
+        x[a] = dot(E[a], r)
+        for i in range(n):
+            r[i] -= x[a] * E[a, i]
+    for a in range(k - 1, -1, -1):
+        for l in range(a + 1, k):
+            x[a] -= R[a, l] * x[l]
+        x[a] /= R[a, a]
+    return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

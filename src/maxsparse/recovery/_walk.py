@@ -50,8 +50,6 @@ class Walk(NamedTuple):
     stamps: NDArray[np.int64]  # which test filled a slot
     pairs: NDArray[np.int64]  # (16, 2)
     v: NDArray[np.float64]  # (n,)
-    L: NDArray[np.float64]  # (n, n)
-    r: NDArray[np.float64]  # (measurements,)
     support: NDArray[np.int64]  # (n + 2,)
     x: NDArray[np.float64]  # (n + 2,)
     state: NDArray[np.uint64]  # (1,), of the random numbers
@@ -59,7 +57,7 @@ class Walk(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _make_walk(n: int, m: int, measurements: int) -> Walk:
+def _make_walk(n: int, m: int) -> Walk:
     size = 64
     while size < 4 * m:
         size *= 2
@@ -78,8 +76,6 @@ def _make_walk(n: int, m: int, measurements: int) -> Walk:
         np.zeros(size, np.int64),
         np.empty((16, 2), np.int64),
         np.empty(n),
-        np.empty((n, n)),
-        np.empty(measurements),
         np.empty(n + 2, np.int64),
         np.empty(n + 2),
         np.empty(1, np.uint64),
@@ -165,7 +161,7 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
     for h in range(count):
         k = _explain(walk, walk.pairs[h, 0], walk.pairs[h, 1])
         if k <= n - SPARE:
-            residual = refit(y, problem, walk.support, k, walk.L, walk.x, walk.r)
+            residual = refit(y, problem, walk.support, k, walk.x)
             if residual <= tolerance(y, problem, walk.support, k, walk.x):
                 return k
     return -1
@@ -252,7 +248,7 @@ def walk_rows(
     N, measurements = Y.shape
     n, m = problem.Q.shape
     for piece in prange(min(N, SLICES)):
-        walk = _make_walk(n, m, measurements)
+        walk = _make_walk(n, m)
         z, weights = np.empty(n), np.empty(m)
         for row in range(piece, N, SLICES):
             y = Y[row]

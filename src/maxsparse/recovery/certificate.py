@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse import theory
 from maxsparse._validation import check_matrix, check_problem
 from maxsparse.recovery._refit import Problem, prepare, refit, tolerance
-from maxsparse.solvers._kernels import SLICES, dot
+from maxsparse.solvers._kernels import SLICES, cholesky, dot
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
@@ -169,10 +169,10 @@ def _certify_rows(
     allowed: NDArray[Any],
     passed: NDArray[Any],
 ) -> None:
-    N, n = Y.shape
+    N = len(Y)
     rank, m = problem.Q.shape
     for piece in prange(min(N, SLICES)):
-        support, x, r = np.empty(rank, np.int64), np.empty(rank), np.empty(n)
+        support, x = np.empty(rank, np.int64), np.empty(rank)
         L, P = np.empty((rank, rank)), np.empty((rank, m))
         for row in range(piece, N, SLICES):
             k = 0
@@ -183,7 +183,7 @@ def _certify_rows(
                     k += 1
             if k >= rank:  # as many atoms as equations explain anything
                 continue
-            residual[row] = refit(Y[row], problem, support, k, L, x, r)
+            residual[row] = refit(Y[row], problem, support, k, x)
             allowed[row] = tolerance(Y[row], problem, support, k, x)
             if not residual[row] <= allowed[row]:
                 continue
@@ -219,12 +219,17 @@ def _log_chance(y: NDArray[Any], problem: Problem, allowed: float, sigma: NDArra
 def _separation(
     problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], P: NDArray[Any]
 ) -> float:
-    """Smallest residual of Wy on a support that differs in one atom; L is the Cholesky factor of the Gram matrix.
+    """Return the smallest residual of Wy on a support that differs in one atom; L (k, k) and P (k, m) are scratch.
 
     With c = Q_S⁺ q_j, h_i = ‖q_i modulo the rest of S‖² and o = ‖q_j modulo S‖², exchanging i for j leaves
     |x_i| √(h_i o / (o + c_i² h_i)).
     """
     m = problem.Q.shape[1]
+    for a in range(k):
+        for b in range(a + 1):
+            L[a, b] = dot(problem.columns[support[a]], problem.columns[support[b]])
+    if not cholesky(L, k):
+        return 0.0
     # P = L⁻¹ Q_Sᵀ Q; the squares of its columns are what S explains of every atom
     for a in range(k):
         row = P[a]

@@ -227,7 +227,6 @@ def _prune_and_refit(
             count += 1
     if count > problem.Q.shape[0] - 2:
         return -1
-    L, r = np.empty((count, count)), np.empty(y.shape[0])
-    if refit(y, problem, support, count, L, x, r) > tolerance(y, problem, support, count, x):
+    if refit(y, problem, support, count, x) > tolerance(y, problem, support, count, x):
         return -1
     return count
