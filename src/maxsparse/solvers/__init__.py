@@ -13,17 +13,53 @@ from numpy.typing import ArrayLike
 from maxsparse._validation import check_choice
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Precondition
+from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers, aiht, hard_threshold
+from maxsparse.solvers.exact import exact
+from maxsparse.solvers.iht import iht
+from maxsparse.solvers.ista import fista, ista
+from maxsparse.solvers.l1 import l1
 from maxsparse.solvers.omp import omp
+from maxsparse.solvers.reweighted_l1 import reweighted_l1
+from maxsparse.solvers.sbl import sbl
+from maxsparse.solvers.subspace_pursuit import subspace_pursuit
 
-__all__ = ["METHODS", "omp", "register", "solve"]
+__all__ = [
+    "METHODS",
+    "Layer",
+    "adaptive_layers",
+    "aiht",
+    "exact",
+    "fista",
+    "hard_threshold",
+    "iht",
+    "ista",
+    "l1",
+    "omp",
+    "register",
+    "reweighted_l1",
+    "sbl",
+    "solve",
+    "subspace_pursuit",
+]
 
-METHODS: dict[str, Callable[..., Result]] = {"omp": omp}
+METHODS: dict[str, Callable[..., Result]] = {
+    "omp": omp,
+    "subspace_pursuit": subspace_pursuit,
+    "iht": iht,
+    "aiht": aiht,
+    "ista": ista,
+    "fista": fista,
+    "l1": l1,
+    "reweighted_l1": reweighted_l1,
+    "sbl": sbl,
+    "exact": exact,
+}
 
 
 def solve(
     Phi: ArrayLike,
     Y: ArrayLike,
-    method: str = "omp",
+    method: str = "sbl",
     *,
     sparsity: int | None = None,
     precondition: Precondition = True,
@@ -37,7 +73,7 @@ def solve(
         Dictionary: n measurements, m atoms.
     Y : array-like of shape (N, n)
         Signals as rows.
-    method : str, default="omp"
+    method : str, default="sbl"
         Name of a method in ``maxsparse.solvers.METHODS``.
     sparsity : int or None, default=None
         Number of nonzeros. Greedy and thresholding methods stop there; the others keep that many of their largest

@@ -170,7 +170,7 @@ def _changes(
     if precondition is None or precondition is False:
         yield _Change.of(Phi, noise, None, None), None
     elif precondition is not True:
-        yield _Change.of(Phi, noise, *_check_preconditioner(precondition, Phi)), None
+        yield _Change.of(Phi, noise, *check_preconditioner(precondition, Phi)), None
     elif noise == 0:
         yield _Change.of(Phi, 0.0, *theory.precondition(Phi)), None
     else:
@@ -184,7 +184,8 @@ def _changes(
             yield change, np.flatnonzero(level == value)
 
 
-def _check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Check a pair (W, D) that a caller gave for Φ."""
     n, m = Phi.shape
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ValueError(f"precondition must be True, False or a pair (W, D), got {pair!r}")

@@ -55,6 +55,15 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Return aᵀb."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def residual_into(
     y: NDArray[Any], atoms: NDArray[Any], indices: NDArray[Any], x: NDArray[Any], count: int, r: NDArray[Any]
 ) -> float:
@@ -66,40 +75,43 @@ def residual_into(
         value, atom = x[l], atoms[indices[l]]
         for i in range(n):
             r[i] -= value * atom[i]
-    total = 0.0
-    for i in range(n):
-        total += r[i] * r[i]
-    return total
+    return dot(r, r)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def residual_of(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], r: NDArray[Any]) -> float:
+    """Set r = y − Φx (`atoms` is Φᵀ, C-contiguous) and return ‖r‖₂; the cost follows the nonzeros of x."""
+    for i in range(y.shape[0]):
+        r[i] = y[i]
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            for i in range(y.shape[0]):
+                r[i] -= x[j] * atoms[j, i]
+    return np.sqrt(dot(r, r))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def image_norm2(atoms: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> float:
+    """Set image = Φx and return its squared norm; the cost follows the nonzeros of x."""
+    for i in range(image.shape[0]):
+        image[i] = 0.0
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            for i in range(image.shape[0]):
+                image[i] += x[j] * atoms[j, i]
+    return dot(image, image)
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
-    """Return ‖y − Φx‖₂ for every row; `atoms` is Φᵀ, C-contiguous. Cost follows the nonzeros of X."""
+    """Return ‖y − Φx‖₂ for every row; `atoms` is Φᵀ, C-contiguous."""
     N, n = Y.shape
-    m = X.shape[1]
     out = np.empty(N, dtype=Y.dtype)
     for piece in prange(min(N, SLICES)):
         r = np.empty(n, dtype=Y.dtype)
-        indices = np.empty(m, dtype=np.int64)
-        x = np.empty(m, dtype=Y.dtype)
         for row in range(piece, N, SLICES):
-            count = 0
-            for j in range(m):
-                if X[row, j] != 0.0:
-                    indices[count] = j
-                    x[count] = X[row, j]
-                    count += 1
-            out[row] = np.sqrt(residual_into(Y[row], atoms, indices, x, count, r))
+            out[row] = residual_of(Y[row], atoms, X[row], r)
     return out
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Return aᵀb."""
-    total = 0.0
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,141 @@
+"""The exact path of lasso solutions, followed from λ = ‖Φᵀy‖_∞ down until the residual is small enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse.solvers._kernels import FAST, SLICES, axpy_rows, cholesky, cholesky_solve, dot, residual_into
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def homotopy_rows(
+    Phi: NDArray[Any],
+    atoms: NDArray[Any],
+    G: NDArray[Any],
+    Y: NDArray[Any],
+    goal: float,
+    most: int,
+    X: NDArray[Any],
+    spent: NDArray[Any],
+    done: NDArray[Any],
+) -> None:
+    """Solve min ‖x‖₁ s.t. ‖y − Φx‖₂ ≤ goal for every row."""
+    N, n = Y.shape
+    m = G.shape[0]
+    size = min(n, m)
+    for piece in prange(min(N, SLICES)):
+        L, w, x, sign = np.empty((size, size)), np.empty(size), np.empty(size), np.empty(size)
+        r, d = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+        c, a = np.empty(m, dtype=Y.dtype), np.empty(m)
+        active, blocked = np.empty(size, dtype=np.int64), np.zeros(m, dtype=np.bool_)
+        for row in range(piece, N, SLICES):
+            count, spent[row], done[row] = _follow(
+                Phi, atoms, G, Y[row], goal, most, L, w, x, sign, r, d, c, a, active, blocked
+            )
+            for l in range(count):
+                X[row, active[l]] = x[l]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _follow(
+    Phi: NDArray[Any],
+    atoms: NDArray[Any],
+    G: NDArray[Any],
+    y: NDArray[Any],
+    goal: float,
+    most: int,
+    L: NDArray[Any],
+    w: NDArray[Any],
+    x: NDArray[Any],
+    sign: NDArray[Any],
+    r: NDArray[Any],
+    d: NDArray[Any],
+    c: NDArray[Any],
+    a: NDArray[Any],
+    active: NDArray[Any],
+    blocked: NDArray[Any],
+) -> tuple[int, int, bool]:
+    """Follow the path of one signal; returns the number of active atoms, the steps and whether the goal was met."""
+    n, m = Phi.shape
+    size = L.shape[0]
+    if dot(y, y) <= goal * goal:
+        return 0, 0, True
+    blocked[:] = False
+    r[:] = y
+    axpy_rows(r, Phi, 0, m, c)
+    entering = int(np.argmax(np.abs(c)))
+    count, lam = 0, abs(c[entering])
+    for step in range(most):
+        if entering >= 0:
+            active[count], x[count], sign[count] = entering, 0.0, 1.0 if c[entering] > 0.0 else -1.0
+            blocked[entering] = True
+            count += 1
+        if not _direction(G, active, sign, count, L, w):
+            return count, step, False
+        for i in range(n):
+            d[i] = 0.0
+        for j in range(m):
+            a[j] = 0.0
+        for l in range(count):
+            atom, g = atoms[active[l]], G[active[l]]
+            for i in range(n):
+                d[i] += w[l] * atom[i]
+            for j in range(m):
+                a[j] += w[l] * g[j]
+        length, entering, leaving = lam, -1, -1
+        for j in range(m):
+            if not blocked[j]:
+                for s in (1.0, -1.0):
+                    gain = 1.0 - s * a[j]
+                    if gain > 1e-12 and (lam - s * c[j]) / gain < length:
+                        length, entering = max((lam - s * c[j]) / gain, 0.0), j
+        for l in range(count):
+            if x[l] * w[l] < 0.0 and -x[l] / w[l] < length:
+                length, entering, leaving = -x[l] / w[l], -1, l
+        final = _reach(r, d, goal)
+        stop = final <= length
+        length = min(final, length)
+        for l in range(count):
+            x[l] += length * w[l]
+        residual_into(y, atoms, active, x, count, r)
+        if stop or lam - length <= 1e-14 * lam:
+            return count, step + 1, stop
+        lam -= length
+        axpy_rows(r, Phi, 0, m, c)
+        if leaving >= 0:
+            blocked[active[leaving]] = False
+            count -= 1
+            for l in range(leaving, count):
+                active[l], x[l], sign[l] = active[l + 1], x[l + 1], sign[l + 1]
+        elif count == size:
+            return count, step + 1, False
+    return count, most, False
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _direction(
+    G: NDArray[Any], active: NDArray[Any], sign: NDArray[Any], count: int, L: NDArray[Any], w: NDArray[Any]
+) -> bool:
+    """Solve G_S w = s."""
+    for l in range(count):
+        for k in range(l + 1):
+            L[l, k] = G[active[l], active[k]]
+        w[l] = sign[l]
+    if not cholesky(L, count):
+        return False
+    cholesky_solve(L, count, w)
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _reach(r: NDArray[Any], d: NDArray[Any], goal: float) -> float:
+    """Return the smallest t ≥ 0 with ‖r − t d‖ = goal, infinity if there is none."""
+    dd, rd, rr = dot(d, d), dot(r, d), dot(r, r)
+    inside = rd * rd - dd * (rr - goal * goal)
+    if dd <= 0.0 or inside < 0.0:
+        return np.inf
+    return max((rr - goal * goal) / (rd + np.sqrt(inside)), 0.0) if rd > 0.0 else np.inf

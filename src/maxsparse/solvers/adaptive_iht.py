@@ -1,0 +1,348 @@
+"""Adaptive IHT: hard thresholding that remembers supports and changes its weights from layer to layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse import theory
+from maxsparse._validation import FloatArray, check_integer, check_matrix, check_number
+from maxsparse.dictionaries import ClusteredDictionary
+from maxsparse.result import Result
+from maxsparse.solvers._contract import Batch, Options, Precondition, check_preconditioner, check_sparsities, run
+from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, residual_of, times
+from maxsparse.solvers.iht import iht_step
+
+__all__ = ["Layer", "adaptive_layers", "aiht", "hard_threshold"]
+
+# A set of coefficients as a mask, (N, size) or (size,) for all signals, or a function of the layer's input x.
+Mask = ArrayLike | Callable[[FloatArray], ArrayLike] | None
+
+
+def hard_threshold(X: ArrayLike, k: int, *, on: ArrayLike | None = None, off: ArrayLike | None = None) -> FloatArray:
+    r"""Hard threshold with partially known support, :math:`H_k[x;\, \Omega_{on}, \Omega_{off}]`.
+
+    Parameters
+    ----------
+    X : array-like of shape (N, m)
+        Vectors as rows.
+    k : int
+        How many of the largest magnitudes outside Ω_on and Ω_off to keep; of equal ones the lower index wins.
+    on : array-like of bool, shape (m,) or (N, m), or None
+        Entries that are kept whatever their size.
+    off : array-like of bool, shape (m,) or (N, m), or None
+        Entries that are set to zero whatever their size.
+
+    Returns
+    -------
+    thresholded : ndarray of shape (N, m)
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> ms.solvers.hard_threshold([[5.0, -4.0, 3.0, 1.0]], 1, on=[0, 0, 0, 1], off=[1, 0, 0, 0]).tolist()
+    [[0.0, -4.0, 0.0, 1.0]]
+    """
+    rows = check_matrix(X, "X")
+    k = check_integer(k, "k")
+    keep, zero = _mask(on, rows.shape, "on"), _mask(off, rows.shape, "off")
+    if (keep & zero).any():
+        raise ValueError("on and off overlap: an entry cannot be both kept and set to zero")
+    magnitude = np.where(keep | zero, -1.0, np.abs(rows))
+    order = np.argsort(-magnitude, axis=1, kind="stable")[:, :k]
+    chosen = keep.copy()
+    np.put_along_axis(chosen, order, True, axis=1)
+    return np.where(chosen & ~zero, rows, rows.dtype.type(0))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of Adaptive IHT, x ↦ H_k[Ψx + Γy; Ω_on, Ω_off].
+
+    Attributes
+    ----------
+    Psi : array-like of shape (size, previous size)
+    Gamma : array-like of shape (size, n)
+    k : int
+        Coefficients to keep outside `on` and `off`.
+    on, off : mask of shape (size,) or (N, size), or a function of the layer's input, or None
+    """
+
+    Psi: ArrayLike
+    Gamma: ArrayLike
+    k: int
+    on: Mask = None
+    off: Mask = None
+
+
+def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
+    r"""Run Adaptive IHT with any sequence of layers, from x = 0.
+
+    .. math:: x^{(t+1)} = H_{k^{(t)}}\big[\Psi^{(t)} x^{(t)} + \Gamma^{(t)} y;\,
+              \Omega_{on}^{(t)}, \Omega_{off}^{(t)}\big]
+
+    Parameters
+    ----------
+    Y : array-like of shape (N, n)
+        Signals as rows.
+    layers : iterable of Layer
+        Sizes may change from layer to layer, as in the paper's existence proof.
+
+    Returns
+    -------
+    X : ndarray of shape (N, size of the last layer)
+
+    See Also
+    --------
+    aiht : The layers of the existence proof, compiled, for a clustered dictionary.
+
+    Examples
+    --------
+    Plain IHT is one layer, repeated:
+
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.gaussian(40, 60, rng=0) / 2
+    >>> X, Y = ms.signals.sample(Phi, 5, sparsity=2, rng=1)
+    >>> layer = ms.solvers.Layer(np.eye(60) - Phi.T @ Phi, Phi.T, 2)
+    >>> same = ms.solvers.iht(Phi, Y, sparsity=2, step=1.0, max_iter=30, tol=0.0).coef
+    >>> bool(np.allclose(ms.solvers.adaptive_layers(Y, [layer] * 30), same))
+    True
+    """
+    signals = check_matrix(Y, "Y")
+    x: FloatArray | None = None
+    for number, layer in enumerate(layers):
+        Gamma, Psi = (
+            check_matrix(layer.Gamma, f"Gamma of layer {number}"),
+            check_matrix(layer.Psi, f"Psi of layer {number}"),
+        )
+        if Gamma.shape != (Psi.shape[0], signals.shape[1]) or (x is not None and Psi.shape[1] != x.shape[1]):
+            raise ValueError(
+                f"layer {number} does not fit: Psi {Psi.shape}, Gamma {Gamma.shape}, "
+                f"input {None if x is None else x.shape[1]}, signals {signals.shape[1]}"
+            )
+        before = np.zeros((len(signals), Psi.shape[1]), dtype=signals.dtype) if x is None else x
+        on, off = (mask(before) if callable(mask) else mask for mask in (layer.on, layer.off))
+        x = hard_threshold(before @ Psi.T + signals @ Gamma.T, layer.k, on=on, off=off)
+    if x is None:
+        raise ValueError("layers is empty: there is nothing to run")
+    return x
+
+
+def aiht(
+    dictionary: ClusteredDictionary,
+    Y: ArrayLike,
+    *,
+    sparsity: int | ArrayLike,
+    cluster_sparsity: int | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-12,
+    precondition: Precondition = False,
+    noise: float = 0.0,
+    n_threads: int | None = None,
+    progress: bool = False,
+) -> Result:
+    r"""Adaptive IHT for a clustered dictionary: first which clusters, then which atoms in them.
+
+    Cluster j holds :math:`\phi_i = n_i(v_i u_j + \epsilon a_i)`, so that y is sparse both in U, up to O(ε), and in
+    [U, A] exactly. Phase one runs IHT on U with k_c nonzeros; its support J is then protected (Ω_on), the details of
+    all other clusters are switched off (Ω_off), and phase two runs IHT on [U, A(J)] with k_x details.
+
+    Parameters
+    ----------
+    dictionary : ClusteredDictionary
+        From :func:`maxsparse.dictionaries.clustered`; its parts are needed.
+    Y : array-like of shape (N, n)
+        Signals as rows.
+    sparsity : int or array-like of shape (N,)
+        Number k_x of nonzeros.
+    cluster_sparsity : int or None, default=None
+        Number k_c of clusters in use; None takes the number of nonzeros.
+    max_iter : int, default=1000
+        Most iterations per signal and phase.
+    tol : float, default=1e-12
+        Stop a phase when the residual is below tol·‖y‖₂ (or at the noise level), or x moves by less than tol·‖x‖₂.
+    precondition : bool or (W, D), default=False
+        True whitens [U, A], not Φ; a pair must fit [U, A].
+    noise, n_threads, progress
+        As for :func:`maxsparse.solvers.iht`.
+
+    Returns
+    -------
+    result : Result
+        Coefficients of Φ. ``iterations`` counts both phases.
+
+    See Also
+    --------
+    adaptive_layers : Any sequence of layers.
+
+    Notes
+    -----
+    Proposition "existence" of the paper: if the RIP constant δ_{3k_x + k_c} of [U, A(J)] is below 1/√32 for all J and
+    ε is small enough, the support is found in finitely many iterations, however coherent Φ is. Steps follow the
+    normalised rule, since unit steps need that condition to be stable.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> dictionary = ms.dictionaries.clustered(60, 90, clusters=30, epsilon=1e-4, rng=0)
+    >>> X, Y = ms.signals.sample(dictionary, 50, sparsity=2, rng=1)
+    >>> adaptive = ms.solvers.aiht(dictionary, Y, sparsity=2)
+    >>> plain = ms.solvers.iht(dictionary, Y, sparsity=2, step="normalised")
+    >>> ms.metrics.strict_accuracy(X, adaptive.scores) > 0.9 > 0.2 > ms.metrics.strict_accuracy(X, plain.scores)
+    True
+    """
+    if not isinstance(dictionary, ClusteredDictionary):
+        raise ValueError(
+            f"aiht needs a ClusteredDictionary with its centers and details, got {type(dictionary).__name__}; "
+            "see maxsparse.dictionaries.clustered"
+        )
+    max_iter = check_integer(max_iter, "max_iter", low=1)
+    tol = check_number(tol, "tol", low=0.0)
+    clusters = dictionary.centers.shape[1]
+    sparsities = check_sparsities(sparsity, dictionary, Y)
+    cluster_limits = np.minimum(sparsities, clusters)
+    if cluster_sparsity is not None:
+        k_c = check_integer(cluster_sparsity, "cluster_sparsity", low=0, high=clusters)
+        cluster_limits = np.minimum(cluster_limits, k_c)
+    W, D = _integrated_change(dictionary, precondition)
+
+    def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        N, n = batch.Y.shape
+        dtype = batch.Y.dtype
+        integrated = np.hstack([dictionary.centers, dictionary.details])
+        parts = np.ascontiguousarray((W @ integrated * D).T, dtype=dtype)  # rows are the columns of W[U, A]D
+        Y_changed = times(batch.Y, np.ascontiguousarray(W.T, dtype=dtype))
+        back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
+        spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
+        _aiht_rows(
+            parts, clusters, dictionary.labels, back, Y_changed, batch.Y, batch.atoms, sparsities[batch.rows],
+            cluster_limits[batch.rows], max_iter, tol, batch.noise * np.sqrt(n), batch.X, spent, done,
+        )  # fmt: skip
+        return spent, done
+
+    return run("aiht", dictionary, Y, solve_batch, Options(False, noise, n_threads, progress))
+
+
+def _mask(mask: ArrayLike | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
+    if mask is None:
+        return np.zeros(shape, dtype=bool)
+    try:
+        return np.broadcast_to(np.asarray(mask, dtype=bool), shape)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape {shape[1:]} or {shape}, got {np.shape(mask)}") from error
+
+
+def _integrated_change(dictionary: ClusteredDictionary, precondition: Precondition) -> tuple[FloatArray, FloatArray]:
+    """Return W and D for [U, A]."""
+    integrated = np.hstack([dictionary.centers, dictionary.details])
+    if precondition is None or precondition is False:
+        return np.eye(integrated.shape[0]), np.ones(integrated.shape[1])
+    if precondition is True:
+        return theory.precondition(integrated)
+    return check_preconditioner(precondition, integrated)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _aiht_rows(
+    parts: NDArray[Any],
+    clusters: int,
+    labels: NDArray[Any],
+    back: NDArray[Any],
+    Z: NDArray[Any],
+    Y: NDArray[Any],
+    atoms: NDArray[Any],
+    limits: NDArray[Any],
+    cluster_limits: NDArray[Any],
+    max_iter: int,
+    tol: float,
+    floor: float,
+    X: NDArray[Any],
+    spent: NDArray[Any],
+    done: NDArray[Any],
+) -> None:
+    """Run both phases for every row of Z, the changed signals; refit the support on the atoms of Φ."""
+    N, n = Z.shape
+    m, size = labels.shape[0], parts.shape[0]
+    for piece in prange(min(N, SLICES)):
+        packed = np.empty((size, n), dtype=Z.dtype)
+        x, work = np.empty(size, dtype=Z.dtype), np.empty((5, size), dtype=Z.dtype)
+        index, chosen = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        L = np.empty((min(n, m), min(n, m)), dtype=Z.dtype)
+        for row in range(piece, N, SLICES):
+            x[:] = 0.0
+            steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, max_iter, tol, floor, x, work, chosen)
+            protected, count = 0, 0
+            for j in range(clusters):
+                if x[j] != 0.0:
+                    index[protected], x[protected] = j, x[j]
+                    protected += 1
+            count = protected
+            for i in range(m):
+                for l in range(protected):
+                    if labels[i] == index[l]:
+                        index[count] = clusters + i
+                        count += 1
+            for l in range(count):
+                packed[l] = parts[index[l]]
+            x[protected:] = 0.0
+            more, done[row] = _phase(
+                packed[:count], Z[row], limits[row], protected, max_iter, tol, floor, x, work, chosen
+            )
+            spent[row] = steps + more
+            for l in range(protected, count):
+                X[row, index[l] - clusters] = x[l] * back[index[l] - clusters]
+            _refit(Y[row], atoms, X[row], L)
+
+
+@njit(cache=True, nogil=True)
+def _phase(
+    atoms: NDArray[Any],
+    y: NDArray[Any],
+    k: int,
+    protected: int,
+    max_iter: int,
+    tol: float,
+    floor: float,
+    x: NDArray[Any],
+    work: NDArray[Any],
+    chosen: NDArray[Any],
+) -> tuple[int, bool]:
+    """Run normalised IHT on the rows of `atoms` from x, with the first `protected` of them immune."""
+    size, n = atoms.shape
+    narrow = np.ascontiguousarray(atoms.T)
+    r, image = np.empty(n, dtype=y.dtype), np.empty(n, dtype=y.dtype)
+    goal = max(tol * np.sqrt(dot(y, y)), floor)
+    for t in range(max_iter):
+        if residual_of(y, atoms, x[:size], r) <= goal:
+            return t, True
+        moved = iht_step(narrow, atoms, x[:size], k, protected, 0.0, r, image, work[:, :size], chosen)
+        if moved <= tol * np.sqrt(dot(x[:size], x[:size])):
+            return t + 1, True
+    return max_iter, False
+
+
+@njit(cache=True, nogil=True)
+def _refit(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], L: NDArray[Any]) -> None:
+    """Replace the nonzeros of x by their least-squares fit, where that lowers the residual."""
+    n, m = y.shape[0], x.shape[0]
+    indices, values, r = np.empty(m, dtype=np.int64), np.empty(m, dtype=y.dtype), np.empty(n, dtype=y.dtype)
+    count = 0
+    for j in range(m):
+        if x[j] != 0.0:
+            indices[count] = j
+            count += 1
+    if count == 0 or count > L.shape[0]:
+        return
+    before = residual_of(y, atoms, x, r)
+    if (
+        least_squares(y, atoms, indices, count, L, values, r)
+        and residual_into(y, atoms, indices, values, count, r) < before**2
+    ):
+        for l in range(count):
+            x[indices[l]] = values[l]

@@ -1,0 +1,250 @@
+"""The true ℓ0 solution, by trying every support in order of size: the oracle of the tests, for small problems."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._validation import check_integer, check_number
+from maxsparse.result import Result
+from maxsparse.solvers._contract import Batch, Options, Precondition, run
+from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, times
+
+__all__ = ["exact"]
+
+BLOCK = 16  # signals that share one walk over the supports, and with it the orthogonalised atoms
+SLACK = 1e-6  # relative error that the running residual may have before a support is checked by least squares
+
+
+def exact(
+    Phi: ArrayLike,
+    Y: ArrayLike,
+    *,
+    sparsity: int | None = None,
+    tol: float = 1e-8,
+    max_supports: float = 1e7,
+    precondition: Precondition = False,
+    noise: float = 0.0,
+    n_threads: int | None = None,
+    progress: bool = False,
+) -> Result:
+    r"""Smallest support that explains y, by enumeration.
+
+    .. math:: \min_x \|x\|_0 \ \text{ s.t. } \ \|y - \Phi x\|_2 \le \max(tol\, \|y\|_2,\ \sigma\sqrt n)
+
+    Of several smallest supports, the one with the smallest residual wins.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    Y : array-like of shape (N, n)
+        Signals as rows.
+    sparsity : int or None, default=None
+        Largest support to try; None goes on until every signal is explained, at most to min(n, m).
+    tol : float, default=1e-8
+        Residual, relative to ‖y‖₂, at which y counts as explained.
+    max_supports : float, default=1e7
+        Refuse to look at more supports than this per signal.
+    precondition : bool or (W, D), default=False
+        Whitening changes nothing but the metric of the residual; offered so that all solvers take it.
+    noise : float, default=0.0
+        Standard deviation σ of the noise on every measurement.
+    n_threads : int or None, default=None
+        Number of threads; None uses all cores.
+    progress : bool, default=False
+        Show a progress bar on a terminal if it takes more than two seconds.
+
+    Returns
+    -------
+    result : Result
+        ``converged`` where a support was found; x is zero where none was. ``iterations`` is the size of the last
+        supports tried.
+
+    Notes
+    -----
+    Supports are walked depth first. At each node, the correlations of the residual with all later atoms, both
+    orthogonal to the atoms chosen so far, tell for every possible last atom whether it would close the residual, so the
+    last level costs nothing: :math:`\binom{m}{k-1}` nodes of O(km) for all supports of size k.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.decaying(8, 16, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 20, sparsity=3, rng=1)
+    >>> result = ms.solvers.exact(Phi, Y)
+    >>> ms.metrics.exact_recovery(X, result.coef)
+    1.0
+    """
+    tol = check_number(tol, "tol", low=0.0)
+    max_supports = check_number(max_supports, "max_supports", low=1.0)
+    n, m = np.shape(Phi)
+    largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
+    if sparsity is not None:
+        _refuse_if_more(largest, m, max_supports)
+
+    def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        N = len(batch.Y)
+        goal = np.maximum(tol * np.linalg.norm(batch.Y, axis=1), batch.noise * np.sqrt(batch.Y.shape[1]))
+        Y64, atoms = batch.Y.astype(np.float64), batch.atoms.astype(np.float64)
+        G, alpha = atoms @ atoms.T, times(Y64, np.ascontiguousarray(atoms.T))
+        X = np.zeros(batch.X.shape)
+        best = np.linalg.norm(Y64, axis=1)
+        done = best <= goal
+        spent = np.zeros(N, dtype=np.int64)
+        for k in range(1, largest + 1):
+            rows = np.flatnonzero(~done)
+            if rows.size == 0:
+                break
+            _refuse_if_more(k, m, max_supports)
+            best[rows] = np.inf
+            _enumerate_rows(atoms, G, Y64, alpha, rows, k, goal, best, X)
+            spent[rows] = k
+            done[rows] = best[rows] < np.inf
+        batch.X[...] = X
+        return spent, done
+
+    return run("exact", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress))
+
+
+def _refuse_if_more(k: int, m: int, most: float) -> None:
+    count = sum(comb(m, size) for size in range(k + 1))
+    if count > most:
+        raise ValueError(
+            f"exact would have to try {count:.3g} supports of up to {k} of {m} atoms, more than "
+            f"max_supports = {most:.3g}; lower sparsity, raise max_supports, or use another method"
+        )
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _enumerate_rows(
+    atoms: NDArray[Any],
+    G: NDArray[Any],
+    Y: NDArray[Any],
+    alpha0: NDArray[Any],
+    rows: NDArray[Any],
+    k: int,
+    goal: NDArray[Any],
+    best: NDArray[Any],
+    X: NDArray[Any],
+) -> None:
+    """Try all supports of size k for the signals `rows`; best[row] becomes the smallest residual within goal[row]."""
+    m, n = atoms.shape
+    for block in prange((rows.shape[0] + BLOCK - 1) // BLOCK):
+        members = rows[block * BLOCK : (block + 1) * BLOCK]
+        count = members.shape[0]
+        W = np.empty((k, m))  # w_l = Φᵀq_l for the Gram–Schmidt vectors q_l of the path
+        rest = np.empty((k, m))  # squared length of every atom orthogonal to the first l atoms of the path
+        alpha = np.empty((k, BLOCK, m))  # Φᵀr, r the residual after the first l atoms of the path
+        r2 = np.empty((k, BLOCK))
+        path = np.zeros(k, dtype=np.int64)
+        L, x, r = np.empty((k, k)), np.empty(k), np.empty(n)
+        for j in range(m):
+            rest[0, j] = G[j, j]
+        for s in range(count):
+            alpha[0, s, :] = alpha0[members[s]]
+            r2[0, s] = dot(Y[members[s]], Y[members[s]])
+        depth, start = 0, 0
+        while True:
+            if depth == k - 1:
+                for s in range(count):
+                    _test_last(
+                        atoms,
+                        Y,
+                        members[s],
+                        alpha[depth, s],
+                        rest[depth],
+                        r2[depth, s],
+                        start,
+                        k,
+                        path,
+                        goal,
+                        best,
+                        X,
+                        L,
+                        x,
+                        r,
+                    )
+            elif start <= m - (k - depth):
+                if _descend(G, start, depth, count, W, rest, alpha, r2):
+                    path[depth] = start
+                    depth += 1
+                start += 1
+                continue
+            if depth == 0:
+                break
+            depth -= 1
+            start = path[depth] + 1
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _descend(
+    G: NDArray[Any],
+    atom: int,
+    depth: int,
+    count: int,
+    W: NDArray[Any],
+    rest: NDArray[Any],
+    alpha: NDArray[Any],
+    r2: NDArray[Any],
+) -> bool:
+    """Add `atom` to the path; False where it depends on the path to rounding, so that it adds nothing."""
+    m = G.shape[0]
+    if rest[depth, atom] <= 1e-12 * G[atom, atom]:
+        return False
+    scale = 1.0 / np.sqrt(rest[depth, atom])
+    w = W[depth]
+    for j in range(atom + 1, m):
+        w[j] = G[atom, j]
+    for l in range(depth):
+        factor = W[l, atom]
+        for j in range(atom + 1, m):
+            w[j] -= factor * W[l, j]
+    for j in range(atom + 1, m):
+        w[j] *= scale
+        rest[depth + 1, j] = rest[depth, j] - w[j] * w[j]
+    for s in range(count):
+        c = alpha[depth, s, atom] * scale
+        r2[depth + 1, s] = r2[depth, s] - c * c
+        for j in range(atom + 1, m):
+            alpha[depth + 1, s, j] = alpha[depth, s, j] - c * w[j]
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _test_last(
+    atoms: NDArray[Any],
+    Y: NDArray[Any],
+    row: int,
+    alpha: NDArray[Any],
+    rest: NDArray[Any],
+    r2: float,
+    start: int,
+    k: int,
+    path: NDArray[Any],
+    goal: NDArray[Any],
+    best: NDArray[Any],
+    X: NDArray[Any],
+    L: NDArray[Any],
+    x: NDArray[Any],
+    r: NDArray[Any],
+) -> None:
+    """Try every last atom: with it the residual would be r² − α²/rest. Whoever looks good is fitted for real."""
+    m = alpha.shape[0]
+    size2 = dot(Y[row], Y[row])
+    bound = min(goal[row], best[row]) ** 2 + SLACK * size2 * SLACK
+    for j in range(start, m):
+        if (r2 - bound) * rest[j] <= alpha[j] * alpha[j] + 1e-12 * size2 * rest[j] and rest[j] > 0.0:
+            path[k - 1] = j
+            if not least_squares(Y[row], atoms, path, k, L, x, r):
+                continue
+            residual = np.sqrt(residual_into(Y[row], atoms, path, x, k, r))
+            if residual <= goal[row] and residual < best[row]:
+                best[row] = residual
+                X[row, :] = 0.0
+                for l in range(k):
+                    X[row, path[l]] = x[l]
