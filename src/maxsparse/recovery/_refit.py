@@ -1,7 +1,7 @@
 """Least squares on a support, judged where the data are: the step that every answer goes through.
 
-The search works on the whitened dictionary, whose sets of columns are well conditioned, but there the roundings of y are
-blown up in the weak directions of Φ. So answers are fitted and judged on the caller's own Φ and y.
+The search works on the whitened dictionary, whose sets of columns are well conditioned, but there the roundings of y
+are blown up in the weak directions of Φ. So answers are fitted and judged on the caller's own Φ and y.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Problem(NamedTuple):
     norms: NDArray[np.float64]  # (m,), of the atoms
     weakest: float  # smallest singular value of Φ, 1/‖W‖
     rounding: float  # relative rounding of the data that y and Φ came in
+    zero: float  # relative size of a whitened coefficient that may be zero; the refit has the last word
 
 
 def prepare(
@@ -41,6 +42,8 @@ def prepare(
     exact = np.asarray(Phi, dtype=np.float64)
     W, D = preconditioner or theory.precondition(exact)
     Q = np.ascontiguousarray(W @ exact * D)
+    weakest = float(1.0 / np.linalg.norm(W, 2))
+    condition = float(np.linalg.norm(exact, 2)) / weakest  # whitening multiplies roundings by it
     return Problem(
         np.ascontiguousarray(exact.T),
         W,
@@ -48,8 +51,9 @@ def prepare(
         Q,
         np.ascontiguousarray(Q.T),
         np.linalg.norm(exact, axis=0),
-        float(1.0 / np.linalg.norm(W, 2)),
+        weakest,
         rounding,
+        max(1e-8, 64.0 * rounding * condition),
     )
 
 

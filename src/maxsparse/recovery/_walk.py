@@ -28,7 +28,6 @@ from maxsparse.solvers._kernels import SLICES
 
 OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
 RESTART = 100  # steps on one tableau: few enough for its roundings, many enough for its price
-ZERO = 1e-8
 SPARE = 3  # zeros that chance does not explain, before a refit is worth its time
 SMALLEST_PIVOT = 1e-2
 PROPOSALS = 200
@@ -159,7 +158,7 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
         pair_ratios(T, a, b, c, walk.alpha, walk.beta)
         count = equal_ratios(walk.bits, walk.beta, T[a], walk.table, walk.stamps, walk.stamp[0], walk.pairs)
     for h in range(count):
-        k = _explain(walk, walk.pairs[h, 0], walk.pairs[h, 1])
+        k = _explain(walk, walk.pairs[h, 0], walk.pairs[h, 1], problem.zero)
         if k <= n - SPARE:
             residual = refit(y, problem, walk.support, k, walk.x)
             if residual <= tolerance(y, problem, walk.support, k, walk.x):
@@ -168,7 +167,7 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _explain(walk: Walk, j: int, k: int) -> int:
+def _explain(walk: Walk, j: int, k: int, zero: float) -> int:
     """Solve z = Bv + aφ_j + cφ_k with v zero on the rows of Z; list the nonzeros and return their number.
 
     j = k stands for one atom alone.
@@ -192,7 +191,7 @@ def _explain(walk: Walk, j: int, k: int) -> int:
     for i in range(n):
         v[i] = T[i, m] - a * T[i, j] - c * T[i, k]
         largest = max(largest, abs(v[i]))
-    floor, count = ZERO * largest, 0
+    floor, count = zero * largest, 0
     for i in range(n):
         if abs(v[i]) > floor and basis[i] != j and basis[i] != k:  # j and k may be atoms of Z
             support[count] = basis[i]

@@ -17,7 +17,6 @@ from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into
 
 __all__ = ["decode_exact", "decode_noisy", "stable_under_noise"]
 
-ZERO = 1e-8  # a coefficient this small beside the largest is taken for zero; the refit's residual judges it
 MASS = 0.95  # share of the belief that the kept atoms hold, with noise
 SHARPEN = 1.5  # power of the probabilities: many atoms of one percent each are less than one atom of their sum
 DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is passed over
@@ -176,7 +175,7 @@ def _decode_one(y: NDArray[Any], problem: Problem, order: NDArray[Any], support:
         return 0
     k = 0
     for c in order:
-        if k == rank or np.sqrt(dot(rest, rest)) <= ZERO * size:
+        if k == rank or np.sqrt(dot(rest, rest)) <= problem.zero * size:
             break
         for i in range(rank):
             v[i] = problem.columns[c, i]
@@ -222,7 +221,7 @@ def _prune_and_refit(
         largest = max(largest, abs(b[a]))
     count = 0
     for a in range(k):
-        if abs(b[a]) > ZERO * largest:
+        if abs(b[a]) > problem.zero * largest:
             support[count] = chosen[a]
             count += 1
     if count > problem.Q.shape[0] - 2:

@@ -64,7 +64,7 @@ def search(
     *,
     budget: Budget,
     seed: int = 0,
-    sharpness: float = 0.8,
+    sharpness: float = 1.1,
     progress: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
     """Search for the sparsest x of noiseless signals, guided by scores.
@@ -81,7 +81,7 @@ def search(
         Sets per signal, and milliseconds per signal in the mean. Only a budget in sets is reproducible.
     seed : int, default=0
         What is found depends on the seed, the signal, its scores and the budget alone.
-    sharpness : float, default=0.8
+    sharpness : float, default=1.1
         Factor on the scores: 0 walks blindly, large values never leave the best-scored atoms.
     progress : bool, default=False
         Show a progress bar on a terminal.
