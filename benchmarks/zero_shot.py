@@ -36,7 +36,7 @@ def compare(N):
             scores = LearnedScores(Phi)
             for share in (0.2, 0.3, 0.4):
                 d = max(2, round(share * n))
-                count = N if n < 100 else max(20, N // 5)
+                count = N if n < 100 else max(20, N // 10)
                 X, Y = ms.signals.sample(Phi, count, sparsity=d, rng=d)
                 line = {"kind": kind, "n": n, "m": m, "d": d, "signals": count}
                 line["learned"] = round(ms.metrics.strict_accuracy(X, scores(Y)[0]), 4)

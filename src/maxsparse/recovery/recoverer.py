@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from maxsparse._progress import track
-from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_number, check_signals
+from maxsparse._validation import (
+    DuplicateAtomsWarning,
+    FloatArray,
+    check_dictionary,
+    check_integer,
+    check_number,
+    check_signals,
+)
 from maxsparse.recovery import storage
 from maxsparse.recovery._learned_sbl import Weights
 from maxsparse.recovery._refit import Problem, prepare
@@ -169,11 +177,12 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
         Phi = self._dictionary()
         signals = check_signals(Y, Phi.shape)
         noise = check_number(self.noise, "noise", low=0.0)
-        steps = _Steps.of(self, Phi, signals, noise)
         m, N = Phi.shape[1], len(signals)
         result = _blank(N, m, np.result_type(Phi, signals))
         size = max(1, CHUNK_BYTES // (8 * m))
-        with threads(self.n_threads):
+        with threads(self.n_threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
+            steps = _Steps.of(self, Phi, signals, noise)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
                 chunk = np.ascontiguousarray(signals[rows], dtype=np.float64)
