@@ -246,10 +246,10 @@ def _draw_rank(figure: Figure, data: Data) -> None:
     left, right = figure.subplots(1, 2)
     rank = data.select(kind="rank")
     labels = {"plain": "Φ", "nulled": "Φ, r directions removed", "reduced": "Ã: random, n − r rows"}
-    draw_series(left, rank.series("rank", "known"), "the same, range of Δ_r known")
     for variant, label in labels.items():
         draw_series(left, rank.series("rank", variant), label)
         draw_series(right, rank.series("rank", f"strict_{variant}"), f"IHT on {label}")
+    draw_series(left, rank.series("rank", "known"), "Φ, range of Δ_r known and removed")
     draw_series(right, rank.series("rank", "strict_whitened"), "IHT on Φ, whitened")
     left.axhline(theory.IHT_THRESHOLD, color="black", linestyle="--", linewidth=1, label="1/√32")
     left.set(xlabel="rank r of the disturbing term", title="δ_3, exact", ylim=(0, 2.1))
