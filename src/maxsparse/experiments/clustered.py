@@ -138,12 +138,13 @@ class Clustered(Experiment):
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw accuracy against ε, for every sparsity, and against the number of clusters."""
-        size = f"{settings['n']}×{settings['m']}"
+        size, proved = f"{settings['n']}×{settings['m']}", settings["proved"]
         return [
             Picture(
                 "clustered-epsilon",
                 f"Strict accuracy against ε, {size}, {settings['clusters']} clusters; mean and standard deviation over "
-                "dictionaries. Dashed: A-IHT where the condition of Proposition 3 is proved.",
+                f"dictionaries. Dashed: A-IHT where the condition of Proposition 3 is proved (n = {proved['n']}, "
+                f"k_x = {proved['k_x']}, k_c = {proved['k_c']}).",
                 lambda figure: _draw_epsilon(figure, settings, data),
                 (5.5 * len(settings["sparsities"]), 5.0),
             ),
