@@ -17,7 +17,7 @@ A **task**
     - ``loss(network, inputs, targets)``: a scalar tensor, the mean over the rows. Call ``network(…)`` inside: under
       torch.distributed it is the wrapped module that exchanges gradients.
     - ``validate(network)``: a dict of plain JSON with the key ``"score"``, larger for better; the network is in
-      evaluation mode, gradients are off. The weights with the best score are kept. Lists named ``"strict"`` and
+      evaluation mode, gradients are off. A FloatingPointError tells of divergence. The weights with the best score are kept. Lists named ``"strict"`` and
       ``"loose"`` are shown by the progress bar as s-acc and l-acc.
 
 **Settings**
