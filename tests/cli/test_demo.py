@@ -15,6 +15,7 @@ def test_demo_writes_a_table_and_a_picture(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Coherence 0.99" in done.stdout
     assert "omp, whitened" in done.stdout
+    assert "but wrong: 0 of 200" in done.stdout
     picture = (tmp_path / "out" / "demo.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 10_000

@@ -93,7 +93,7 @@ def run(
     if keep is not None:
         keep = check_integer(keep, "sparsity", low=0, high=min(dictionary.shape))
     N, m = signals.shape[0], dictionary.shape[1]
-    signals = np.ascontiguousarray(signals)
+    signals = _own(signals)
     coef = np.zeros((N, m), dtype=dictionary.dtype)
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
@@ -106,7 +106,7 @@ def run(
                 batch.X[...] *= batch.D
             if not isinstance(rows, slice):
                 coef[rows] = batch.X
-        atoms = np.ascontiguousarray(dictionary.T)
+        atoms = _own(dictionary.T)
         if keep is not None:
             _keep_largest(signals, atoms, coef, keep)
         residual = residual_norms(signals, atoms, coef)
@@ -142,7 +142,7 @@ class _Change:
     @classmethod
     def of(cls, Phi: FloatArray, noise: float, W: FloatArray | None, D: FloatArray | None) -> _Change:
         if W is None or D is None:
-            return cls(np.ascontiguousarray(Phi), np.ascontiguousarray(Phi.T), noise)
+            return cls(_own(Phi), _own(Phi.T), noise)
         changed = np.ascontiguousarray(W @ Phi * D)
         # The noise is no longer white; its mean variance over the new measurements stands for it.
         level = noise * float(np.linalg.norm(W)) / np.sqrt(W.shape[0])
@@ -152,6 +152,11 @@ class _Change:
         if self.W is not None:
             Y = times(Y, np.ascontiguousarray(self.W.T))
         return Batch(self.Phi, self.atoms, Y, X, rows, self.noise, self.D, watch)
+
+
+def _own(array: FloatArray) -> FloatArray:
+    """Return a C-contiguous, writable array: compiled code would otherwise be compiled again for readonly ones."""
+    return np.require(array, requirements=("C", "W"))
 
 
 def _pieces(Phi: FloatArray, Y: FloatArray, noise: float, options: Options) -> Iterator[tuple[_Change, Rows]]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 # Sums may be reordered (it is fixed at compile time, so results stay reproducible) and multiply-adds fused.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
-COLUMN_TILE = 64  # a tile of Φ this wide stays in the second-level cache while many rows pass
+DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
+COLUMN_TILE = 32  # columns of Φ that are handled together
 ROW_BLOCK = 32
 # Work is dealt out as many strided slices: hard signals that stand together do not end up on one thread.
 SLICES = 64
@@ -41,17 +42,55 @@ def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int
 @njit(cache=True, nogil=True, parallel=True)
 def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return Y @ matrix for C-contiguous Y (N, n) and matrix (n, m), each row by the same operations."""
-    N, m = Y.shape[0], matrix.shape[1]
+    N, n = Y.shape
+    m = matrix.shape[1]
     out = np.empty((N, m), dtype=Y.dtype)
-    blocks = (N + ROW_BLOCK - 1) // ROW_BLOCK
-    for block in prange(blocks):
-        first = block * ROW_BLOCK
-        last = min(N, first + ROW_BLOCK)
+    for block in prange((N + ROW_BLOCK - 1) // ROW_BLOCK):
+        first, last = block * ROW_BLOCK, min(N, (block + 1) * ROW_BLOCK)
+        # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
+        tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
+        rows = np.zeros((4, n), dtype=Y.dtype)
+        sums = np.empty((4, COLUMN_TILE), dtype=Y.dtype)
         for start in range(0, m, COLUMN_TILE):
-            stop = min(m, start + COLUMN_TILE)
-            for row in range(first, last):
-                axpy_rows(Y[row], matrix, start, stop, out[row])
+            width = min(m - start, COLUMN_TILE)
+            tile[:, :width] = matrix[:, start : start + width]
+            for row in range(first, last, 4):
+                count = min(4, last - row)
+                rows[:count] = Y[row : row + count]
+                _four_rows(rows, tile, sums)
+                out[row : row + count, start : start + width] = sums[:count, :width]
     return out
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
+    """Set out = Y @ tile for four rows, so that one load of `tile` serves four."""
+    n = tile.shape[0]
+    y0, y1, y2, y3 = Y[0], Y[1], Y[2], Y[3]
+    o0, o1, o2, o3 = out[0], out[1], out[2], out[3]
+    for j in range(COLUMN_TILE):
+        o0[j] = o1[j] = o2[j] = o3[j] = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        p, q, r, s = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+        a0, b0, c0, d0 = y0[i], y0[i + 1], y0[i + 2], y0[i + 3]
+        a1, b1, c1, d1 = y1[i], y1[i + 1], y1[i + 2], y1[i + 3]
+        a2, b2, c2, d2 = y2[i], y2[i + 1], y2[i + 2], y2[i + 3]
+        a3, b3, c3, d3 = y3[i], y3[i + 1], y3[i + 2], y3[i + 3]
+        for j in range(COLUMN_TILE):
+            e, f, g, h = p[j], q[j], r[j], s[j]
+            o0[j] = o0[j] + a0 * e + b0 * f + c0 * g + d0 * h
+            o1[j] = o1[j] + a1 * e + b1 * f + c1 * g + d1 * h
+            o2[j] = o2[j] + a2 * e + b2 * f + c2 * g + d2 * h
+            o3[j] = o3[j] + a3 * e + b3 * f + c3 * g + d3 * h
+    for i in range(whole, n):
+        p = tile[i]
+        a0, a1, a2, a3 = y0[i], y1[i], y2[i], y3[i]
+        for j in range(COLUMN_TILE):
+            o0[j] += a0 * p[j]
+            o1[j] += a1 * p[j]
+            o2[j] += a2 * p[j]
+            o3[j] += a3 * p[j]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -208,17 +247,24 @@ def least_squares(
     L: NDArray[Any],
     x: NDArray[Any],
     r: NDArray[Any],
-) -> bool:
+) -> None:
     """Fit y on the first `count` indices by normal equations with two steps of iterative refinement.
 
-    Refinement in the residual makes the error that of the conditioning of Φ_S, not of its square, as long as the
-    Cholesky factor exists at all. Scratch: L (count, count), r (n,). Returns False where it does not exist.
+    Refinement in the residual makes the error that of the conditioning of Φ_S, not of its square. An atom that depends
+    on earlier ones to rounding gets the coefficient 0. Scratch: L (count, count), r (n,).
     """
     for i in range(count):
         for j in range(i + 1):
             L[i, j] = dot(atoms[indices[i]], atoms[indices[j]])
-    if not cholesky(L, count):
-        return False
+        size = L[i, i]
+        for j in range(i + 1):
+            total = L[i, j]
+            for l in range(j):
+                total -= L[i, l] * L[j, l]
+            if j < i:
+                L[i, j] = total / L[j, j]
+            else:  # an infinite pivot makes every quotient by it zero, which leaves the atom out
+                L[i, i] = np.sqrt(total) if total > DEPENDENT * size else np.inf
     step = np.empty(count, dtype=y.dtype)
     for i in range(count):
         x[i] = 0.0
@@ -229,4 +275,3 @@ def least_squares(
         cholesky_solve(L, count, step)
         for i in range(count):
             x[i] += step[i]
-    return True

@@ -193,7 +193,7 @@ def aiht(
     >>> dictionary = ms.dictionaries.clustered(60, 90, clusters=30, epsilon=1e-4, rng=0)
     >>> X, Y = ms.signals.sample(dictionary, 50, sparsity=2, rng=1)
     >>> adaptive = ms.solvers.aiht(dictionary, Y, sparsity=2)
-    >>> plain = ms.solvers.iht(dictionary, Y, sparsity=2, step="normalised")
+    >>> plain = ms.solvers.iht(dictionary, Y, sparsity=2)
     >>> ms.metrics.strict_accuracy(X, adaptive.scores) > 0.9 > 0.2 > ms.metrics.strict_accuracy(X, plain.scores)
     True
     """
@@ -340,9 +340,7 @@ def _refit(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], L: NDArray[Any
     if count == 0 or count > L.shape[0]:
         return
     before = residual_of(y, atoms, x, r)
-    if (
-        least_squares(y, atoms, indices, count, L, values, r)
-        and residual_into(y, atoms, indices, values, count, r) < before**2
-    ):
+    least_squares(y, atoms, indices, count, L, values, r)
+    if residual_into(y, atoms, indices, values, count, r) < before**2:
         for l in range(count):
             x[indices[l]] = values[l]

@@ -240,8 +240,7 @@ def _test_last(
     for j in range(start, m):
         if (r2 - bound) * rest[j] <= alpha[j] * alpha[j] + 1e-12 * size2 * rest[j] and rest[j] > 0.0:
             path[k - 1] = j
-            if not least_squares(Y[row], atoms, path, k, L, x, r):
-                continue
+            least_squares(Y[row], atoms, path, k, L, x, r)
             residual = np.sqrt(residual_into(Y[row], atoms, path, x, k, r))
             if residual <= goal[row] and residual < best[row]:
                 best[row] = residual

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_matrix, check_number
+from maxsparse._validation import check_choice, check_integer, check_matrix, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
 from maxsparse.solvers._kernels import FAST, SLICES, axpy_rows, dot, image_norm2, residual_of, top_k
@@ -24,7 +24,7 @@ def iht(
     Y: ArrayLike,
     *,
     sparsity: int | ArrayLike,
-    step: float | str | None = None,
+    step: float | str = "normalised",
     Gamma: ArrayLike | None = None,
     max_iter: int = 1000,
     tol: float = 1e-8,
@@ -46,11 +46,13 @@ def iht(
         Signals as rows.
     sparsity : int or array-like of shape (N,)
         Number k of coefficients to keep, one for all signals or one for each.
-    step : float, "normalised" or None, default=None
-        Step μ. None takes :math:`1/\|\Phi\|_2^2`, with which the error never grows. ``"normalised"`` is the adaptive
-        rule of [2]_. The paper's μ = 1 is safe only for :math:`\|\Phi\|_2 \le 1` or a small restricted isometry constant.
+    step : float, "normalised" or "fixed", default="normalised"
+        Step μ. ``"normalised"`` is the adaptive rule of [2]_; ``"fixed"`` is :math:`1/\|\Phi\|_2^2`. With both the
+        error never grows. The paper's μ = 1 is safe only for :math:`\|\Phi\|_2 \le 1` or a small restricted isometry
+        constant.
     Gamma : array-like of shape (m, n) or None, default=None
-        Γ of the generalised layer :math:`H_k[(I - \Gamma\Phi)x + \Gamma y]`, in place of :math:`\mu\Phi^\top`.
+        Γ of the generalised layer :math:`H_k[(I - \Gamma\Phi)x + \Gamma y]`, in place of :math:`\mu\Phi^\top`; `step`
+        is not used then.
     max_iter : int, default=1000
         Most iterations per signal.
     tol : float, default=1e-8
@@ -90,25 +92,24 @@ def iht(
     >>> import maxsparse as ms
     >>> Phi = ms.dictionaries.gaussian(40, 60, rng=0)
     >>> X, Y = ms.signals.sample(Phi, 100, sparsity=2, rng=1)
-    >>> ms.metrics.exact_recovery(X, ms.solvers.iht(Phi, Y, sparsity=2, step="normalised").coef) > 0.9
+    >>> ms.metrics.exact_recovery(X, ms.solvers.iht(Phi, Y, sparsity=2).coef) > 0.9
     True
     """
     max_iter = check_integer(max_iter, "max_iter", low=1)
     tol = check_number(tol, "tol", low=0.0)
     sparsities = check_sparsities(sparsity, Phi, Y)
     if isinstance(step, str):
-        if step != "normalised":
-            raise ValueError(f'step must be a number, "normalised" or None, got {step!r}')
-    elif step is not None and check_number(step, "step") <= 0:
+        check_choice(step, "step", ("normalised", "fixed"))
+    elif check_number(step, "step") <= 0:
         raise ValueError(f"step must be positive, got {step}")
-    layer = None if Gamma is None else _check_layer(Gamma, Phi, step, precondition)
+    layer = None if Gamma is None else _check_layer(Gamma, Phi, precondition)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, n = batch.Y.shape
         filters, mu = batch.Phi, 0.0  # rows of `filters` are those of Γᵀ; a step of 0 stands for the adaptive rule
         if layer is not None:
             filters, mu = np.ascontiguousarray(layer.T, dtype=batch.Phi.dtype), 1.0
-        elif step is None:
+        elif step == "fixed":
             mu = 1.0 / float(np.linalg.norm(batch.Phi, 2)) ** 2
         elif not isinstance(step, str):
             mu = float(step)
@@ -124,12 +125,12 @@ def iht(
     return run("iht", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress, callback))
 
 
-def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, step: object, precondition: Precondition) -> NDArray[Any]:
+def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -> NDArray[Any]:
     layer = check_matrix(Gamma, "Gamma")
     if layer.shape != np.shape(Phi)[::-1]:
         raise ValueError(f"Gamma must have shape (m, n) = {np.shape(Phi)[::-1]}, got {layer.shape}")
-    if step is not None or (precondition is not None and precondition is not False):
-        raise ValueError("Gamma says the whole step; give no step and no precondition with it")
+    if precondition is not None and precondition is not False:
+        raise ValueError("Gamma belongs to the caller's Phi; give no precondition with it")
     return layer
 
 

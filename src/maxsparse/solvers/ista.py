@@ -201,8 +201,8 @@ def _ista_rows(
                 X[row, :] = 0.0
                 done[row] = True
                 continue
-            lam = last if fixed > 0.0 else max(last, largest * decay**start)
             for t in range(start, stop):
+                lam = last if fixed > 0.0 else max(last, largest * decay**t)
                 momentum[row] = _ista_step(
                     Phi, atoms, Y[row], X[row], previous[row], momentum[row], lam, mu, accelerate, z, gradient, r
                 )
@@ -214,7 +214,6 @@ def _ista_rows(
                 ):
                     done[row] = True
                     break
-                lam = max(last, lam * decay)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

@@ -17,6 +17,9 @@ __all__ = ["sbl"]
 
 UPDATES = ("em", "convex", "mackay")
 SCHEDULE_DECAY = 0.8  # of λ per iteration
+LEARNING_STARTS_AT = 0.5  # λ, as a share of the signal's mean square, where it is to be learned
+FINISH_ITERATIONS = 10  # of MacKay's update after EM has settled
+FINISH_PRUNE = 1e-7
 
 
 def sbl(
@@ -49,8 +52,8 @@ def sbl(
     update : {"em", "convex", "mackay"}, default="em"
         With :math:`u = \Phi^\top S^{-1} y`, :math:`q_i = \phi_i^\top S^{-1} \phi_i` and :math:`x = \gamma u`:
         ``"em"`` is :math:`\gamma = x^2 + \gamma - \gamma^2 q` [1]_, the slowest and on coherent dictionaries by far the
-        best; ``"convex"`` is :math:`\gamma = |x|/\sqrt q` [2]_; ``"mackay"`` is :math:`\gamma = x^2/(\gamma q)` [1]_,
-        the fastest. The first two never increase the objective at a fixed λ.
+        best, finished by a few steps of the last; ``"convex"`` is :math:`\gamma = |x|/\sqrt q` [2]_; ``"mackay"`` is
+        :math:`\gamma = x^2/(\gamma q)` [1]_, the fastest. The first two never increase the objective at a fixed λ.
     sparsity : int or None, default=None
         Keep that many of the largest coefficients and refit them by least squares.
     max_iter : int, default=500
@@ -66,7 +69,7 @@ def sbl(
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
     noise : float or "learn", default=0.0
         Standard deviation of the noise on every measurement, which fixes λ; 0 drives λ towards zero by a schedule;
-        ``"learn"`` estimates λ along with γ.
+        ``"learn"`` estimates λ along with γ, which for m > n tends to be too low: atoms can explain noise.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
@@ -110,12 +113,26 @@ def sbl(
         N, m = batch.X.shape
         gamma = np.ones((N, m), dtype=batch.X.dtype)
         lam = np.zeros(N)  # 0 until the first iteration sets it
+        finishing = np.zeros(N, dtype=np.int64)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
-        settings = (batch.noise**2, first, last, tol, prune)
+        smallest = min(last, 100.0 * float(np.finfo(batch.X.dtype).eps))
+        settings = (batch.noise**2, first, last, smallest, tol, prune)
 
         def advance(start: int, stop: int) -> None:
             _sbl_rows(
-                batch.Phi, batch.atoms, batch.Y, code, learn, settings, stop - start, gamma, lam, batch.X, spent, done
+                batch.Phi,
+                batch.atoms,
+                batch.Y,
+                code,
+                learn,
+                settings,
+                stop - start,
+                gamma,
+                lam,
+                finishing,
+                batch.X,
+                spent,
+                done,
             )
 
         batch.drive(advance, max_iter)
@@ -140,17 +157,18 @@ def _sbl_rows(
     Y: NDArray[Any],
     update: int,
     learn: bool,
-    settings: tuple[float, float, float, float, float],
+    settings: tuple[float, float, float, float, float, float],
     iterations: int,
     gamma: NDArray[Any],
     lam: NDArray[Any],
+    finishing: NDArray[Any],
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
 ) -> None:
     N, n = Y.shape
     m = Phi.shape[1]
-    noise2, first_lambda, last_lambda, tol, prune = settings
+    noise2, first_lambda, last_lambda, smallest, tol, prune = settings
     for piece in prange(min(N, SLICES)):
         B, W = np.empty((n, m), dtype=Y.dtype), np.empty((n, m), dtype=Y.dtype)
         S, y, r = np.empty((n, n), dtype=Y.dtype), np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
@@ -175,26 +193,32 @@ def _sbl_rows(
                 y[i] = Y[row, i] / scale
             level = noise2 / scale / scale
             if lam[row] == 0.0:
-                lam[row] = level if level > 0.0 and not learn else first_lambda
+                lam[row] = LEARNING_STARTS_AT if learn else level if level > 0.0 else first_lambda
             count = _pack(Phi, gamma[row], B, g, active)
             for _ in range(iterations):
                 if not _posterior(B, g, y, lam[row], count, S, W, x, q):
                     break  # λ is too small for the precision in use: the last x stays
                 for l in range(count):
                     X[row, active[l]] = x[l] * scale
-                settled = True
+                settled, finish = True, finishing[row] > 0
                 if learn:
-                    fresh = _learned_noise(y, atoms, active, x, g, q, count, r)
+                    fresh = _learned_noise(y, atoms, active, x, g, q, count, lam[row], r)
                     settled = abs(fresh - lam[row]) <= tol * lam[row]
                     lam[row] = max(fresh, last_lambda)
                 elif level == 0.0:
                     settled = lam[row] <= last_lambda
-                    lam[row] = max(lam[row] * SCHEDULE_DECAY, last_lambda)
-                moved = _update(g, x, q, count, update)
+                    lam[row] = max(lam[row] * (0.1 if finish else SCHEDULE_DECAY), smallest if finish else last_lambda)
+                moved = _update(g, x, q, count, 2 if finish else update)
                 spent[row] += 1
-                done[row] = settled and moved <= tol
-                count = _drop(B, g, active, count, prune, X[row])
-                if done[row]:
+                count = _drop(B, g, active, count, FINISH_PRUNE if finish else prune, X[row])
+                settled = settled and moved <= tol
+                if update == 0 and (settled or finish):
+                    # EM has chosen the support, but leaves small γ that fade like 1/t and a bias of λ; MacKay's update
+                    # with λ → 0 ends both in a few steps.
+                    finishing[row] += 1
+                    settled = finishing[row] > FINISH_ITERATIONS
+                if settled:
+                    done[row] = True
                     break
             gamma[row, :] = 0.0
             for l in range(count):
@@ -342,10 +366,11 @@ def _learned_noise(
     g: NDArray[Any],
     q: NDArray[Any],
     count: int,
+    lam: float,
     r: NDArray[Any],
 ) -> float:
-    """Return λ = ‖y − Φx‖² / (n − Σ γ_i q_i), MacKay's estimate with the effective number of parameters taken off."""
+    """Return the EM estimate λ = (‖y − Φx‖² + λ Σ γ_i q_i) / n, the expected squared residual under the posterior."""
     used = 0.0
     for l in range(count):
         used += g[l] * q[l]
-    return residual_into(y, atoms, active, x, count, r) / max(y.shape[0] - used, 1e-3)
+    return (residual_into(y, atoms, active, x, count, r) + lam * used) / y.shape[0]

@@ -119,15 +119,15 @@ def _pursuit_rows(
                 if done[row]:
                     break
                 count = _merge(Phi, X[row], limits[row], min(n, m), r, magnitude, work, merged, chosen)
-                fitted = least_squares(Y[row], atoms, merged, count, L, x, r)
+                least_squares(Y[row], atoms, merged, count, L, x, r)
                 for l in range(count):
                     magnitude[l] = abs(x[l])
                 kept = top_k(magnitude[:count], limits[row], work, chosen)
                 for l in range(kept):
                     chosen[l] = merged[chosen[l]]
-                fitted = fitted and least_squares(Y[row], atoms, chosen, kept, L, x, r)
+                least_squares(Y[row], atoms, chosen, kept, L, x, r)
                 spent[row] += 1
-                fresh = np.sqrt(residual_into(Y[row], atoms, chosen, x, kept, r)) if fitted else np.inf
+                fresh = np.sqrt(residual_into(Y[row], atoms, chosen, x, kept, r))
                 if fresh >= residual:  # no better: the support before this iteration is the answer
                     done[row] = True
                     break

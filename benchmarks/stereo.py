@@ -1,0 +1,220 @@
+"""Photometric stereo: accuracy on rendered and real photographs, speed as ratios, memory.
+
+    python benchmarks/stereo.py bunny real speed memory
+
+Every part writes its figures to benchmarks/results/stereo.json. The real photographs are looked up in the folder that
+the environment variable MAXSPARSE_DATA names, else in ../shared/data; without them the part says so and is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxsparse import dictionaries, stereo
+from maxsparse.stereo.output import write_png
+from maxsparse.stereo.scene import Scene
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "stereo.json"
+METHODS = ("ls", "l1", "sbl", "rnd4", "consensus", "auto")
+POOL, DRAWS = 80, 4
+
+
+def bunny() -> dict[str, Any]:
+    """Mean angular error on the rendered Bunny at q = 10, 20, 40 lights drawn from a hemisphere, and seconds."""
+    scene = stereo.render(stereo.hemisphere_lights(POOL, rng=0), progress=True)
+    warm(scene)
+    table: dict[str, Any] = {}
+    for q in (10, 20, 40):
+        draws = [scene.select(np.random.default_rng(draw).permutation(POOL)[:q]) for draw in range(DRAWS)]
+        for method in METHODS:
+            errors, seconds, missing = [], [], []
+            for drawn in draws:
+                result, elapsed = timed(lambda drawn=drawn, method=method: stereo.estimate_normals(drawn, method))
+                errors.append(result.mean_error)
+                seconds.append(elapsed)
+                missing.append(result.missing)
+            table.setdefault(method, {})[f"q={q}"] = {
+                "mean degrees": round(float(np.mean(errors)), 3),
+                "each draw": [round(value, 3) for value in errors],
+                "pixels without a normal": missing,
+                "median seconds": round(float(np.median(seconds)), 3),
+            }
+            print(f"bunny q={q:2} {method:9} {np.mean(errors):6.2f}°  {np.median(seconds):6.2f} s", flush=True)
+    return table
+
+
+def real() -> dict[str, Any]:
+    """Mean angular error on three objects of DiLiGenT, with all 96 lights and with 10 drawn at random."""
+    folder = data_folder()
+    if folder is None:
+        return {"skipped": "the photographs are not here; set MAXSPARSE_DATA"}
+    table: dict[str, Any] = {}
+    for name in ("ball", "cat", "reading"):
+        scene = stereo.load(folder / f"diligent_{name}.npz")
+        few = [scene.select(np.random.default_rng(draw).permutation(96)[:10]) for draw in range(DRAWS)]
+        for method in METHODS:
+            all_lights = stereo.estimate_normals(scene, method).mean_error
+            ten = [stereo.estimate_normals(drawn, method).mean_error for drawn in few]
+            table.setdefault(name, {})[method] = {
+                "96 lights": round(all_lights, 3),
+                "10 lights, mean of draws": round(float(np.mean(ten)), 3),
+            }
+            print(f"{name:8} {method:9} {all_lights:6.2f}° with 96, {np.mean(ten):6.2f}° with 10", flush=True)
+    return table
+
+
+def speed() -> dict[str, Any]:
+    """Time ratios at 256×256, each the median of interleaved runs."""
+    scene = ball_scene(256, 40)
+    warm(scene)
+    with tempfile.TemporaryDirectory() as place:
+        folder = write_folder(scene, Path(place) / "photographs")
+
+        def end_to_end(method: str) -> Callable[[], object]:
+            return lambda: stereo.estimate_normals(stereo.load(folder), method)
+
+        def command(method: str) -> Callable[[], object]:
+            arguments = [sys.executable, "-m", "maxsparse", "stereo", str(folder), "-o", place, "--method", method]
+            return lambda: subprocess.run(arguments, check=True, capture_output=True)
+
+        inside = interleaved({method: end_to_end(method) for method in METHODS}, 5)
+        outside = interleaved({method: command(method) for method in ("rnd4", "auto")}, 3)
+    some = 300
+    loop = timed(lambda: sbl_loop(scene.readings[:some].astype(np.float64), scene.lights))[1] / some
+    batched = inside_kernel(scene)
+    figures = {
+        "pixels": int(scene.mask.sum()),
+        "lights": len(scene.lights),
+        "load and estimate, median seconds": {name: round(value, 4) for name, value in inside.items()},
+        "auto / rnd4, load and estimate": round(inside["auto"] / inside["rnd4"], 2),
+        "auto / rnd4, whole command": round(outside["auto"] / outside["rnd4"], 2),
+        "whole command, median seconds": {name: round(value, 2) for name, value in outside.items()},
+        "python loop / batched sbl": round(loop / batched, 1),
+    }
+    print(json.dumps(figures, indent=2), flush=True)
+    return figures
+
+
+def memory() -> dict[str, Any]:
+    """Peak memory of a 612×512 scene with 96 lights and no mask, in a process of its own."""
+    code = (
+        "import numpy as np, resource; from maxsparse import stereo;"
+        "L = stereo.hemisphere_lights(96, rng=0); rng = np.random.default_rng(0);"
+        "base = np.clip(L @ [0.2, 0.1, 0.97], 0, 1).astype(np.float32);"
+        "images = np.empty((96, 512, 612), np.uint16);\n"
+        "for i in range(96): images[i] = 40000 * np.clip(base[i] + 0.02 * rng.standard_normal((512, 612)), 0, 1)\n"
+        "scene = stereo.make_scene(images, L); del images;"
+        "result = stereo.estimate_normals(scene, 'auto');"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    figures = {"peak GB": round(float(done.stdout), 2)}
+    print(figures, flush=True)
+    return figures
+
+
+def sbl_loop(readings: np.ndarray, lights: np.ndarray) -> np.ndarray:
+    """Sparse Bayesian learning pixel by pixel in Python, as one would write it down."""
+    Phi = dictionaries.lighting(lights)
+    n, q = Phi.shape
+    normals = np.empty((len(readings), 3))
+    for row, o in enumerate(readings):
+        y, gamma, before = Phi @ o / np.abs(o).max(), np.ones(q), np.zeros(3)
+        for _ in range(100):
+            S = np.linalg.inv(Phi * gamma @ Phi.T + 1e-6 * np.eye(n))
+            gamma = np.abs(gamma * (Phi.T @ S @ y)) / np.sqrt(np.einsum("ai,ab,bi->i", Phi, S, Phi))
+            weight = 1 / (gamma + 1e-6)
+            normals[row] = np.linalg.solve(lights.T * weight @ lights, lights.T * weight @ o)
+            if np.abs(normals[row] - before).sum() <= 1e-4 * np.abs(normals[row]).sum():
+                break
+            before = normals[row].copy()
+    return normals
+
+
+def inside_kernel(scene: Scene) -> float:
+    """Seconds per pixel of the batched method."""
+    runs = [timed(lambda: stereo.estimate_normals(scene, "sbl"))[1] for _ in range(5)]
+    return float(np.median(runs)) / len(scene.readings)
+
+
+def ball_scene(size: int, q: int) -> Scene:
+    """A glossy ball with a blocked cone of directions: as many pixels and outliers as a real object has."""
+    y, x = np.mgrid[1 : -1 : size * 1j, -1 : 1 : size * 1j]
+    inside = x**2 + y**2 < 0.7
+    n = np.dstack([x, y, np.sqrt(np.maximum(1 - x**2 - y**2, 0))])
+    L = stereo.hemisphere_lights(q, rng=0)
+    H = L + np.array([0, 0, 1])
+    H /= np.linalg.norm(H, axis=1, keepdims=True)
+    images = 0.5 * np.maximum(np.einsum("hwi,qi->qhw", n, L), 0)
+    images += 0.4 * np.maximum(np.einsum("hwi,qi->qhw", n, H), 0) ** 60
+    images[np.einsum("hwi,qi->qhw", n[:, ::-1], L) > 0.95] = 0
+    return stereo.make_scene(np.minimum(images, 1), L, mask=inside, normals=n)
+
+
+def write_folder(scene: Scene, folder: Path) -> Path:
+    folder.mkdir()
+    for i, column in enumerate(scene.readings.T):
+        write_png(np.rint(scene.picture(column) * 65535).astype(np.uint16), folder / f"{i:03}.png")
+    write_png(np.where(scene.mask, 255, 0).astype(np.uint8), folder / "mask.png")
+    np.savetxt(folder / "lights.txt", scene.lights)
+    return folder
+
+
+def warm(scene: Scene) -> None:
+    """Compile and load everything before anything is timed."""
+    for method in METHODS:
+        stereo.estimate_normals(scene.select(range(6)), method)
+
+
+def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the median seconds of every run, taken in turns so that a busy machine troubles all alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            seconds[name].append(timed(run)[1])
+    return {name: float(np.median(values)) for name, values in seconds.items()}
+
+
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    value = run()
+    return value, time.perf_counter() - begun
+
+
+def data_folder() -> Path | None:
+    named = os.environ.get("MAXSPARSE_DATA")
+    places = [Path(named)] if named else [ROOT.parent / "shared" / "data", ROOT.parent.parent / "shared" / "data"]
+    return next((place for place in places if place.is_dir()), None)
+
+
+def main() -> None:
+    parts = {"bunny": bunny, "real": real, "speed": speed, "memory": memory}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="which parts to run; all by default")
+    chosen = parser.parse_args().parts or list(parts)
+    stored = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    for name in chosen:
+        stored[name] = parts[name]()
+        stored["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(stored, indent=2) + "\n")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"Wrote {RESULTS.relative_to(ROOT)} (this process peaked at {peak:.2f} GB)")
+
+
+if __name__ == "__main__":
+    main()

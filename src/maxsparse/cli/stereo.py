@@ -1,0 +1,107 @@
+"""``maxsparse stereo``: photographs in, normals, depth, a mesh and a page to relight out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from maxsparse.files import atomic_write
+
+if TYPE_CHECKING:
+    from maxsparse.stereo import NormalMap
+
+__all__ = ["app"]
+
+
+class _EstimateByDefault(TyperGroup):
+    """Reads ``maxsparse stereo FOLDER`` as ``maxsparse stereo estimate FOLDER``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["estimate", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_EstimateByDefault,
+    no_args_is_help=True,
+    help="Photometric stereo. `maxsparse stereo FOLDER -o out` is short for `maxsparse stereo estimate FOLDER -o out`.",
+)
+
+
+@app.command()
+def estimate(
+    source: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Photographs and their lights, or a .npy/.npz file.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("stereo-out"),
+    method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl or rnd4.")] = "auto",
+    lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
+    mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
+    camera: Annotated[Path | None, typer.Option(help="File of the 3×3 camera matrix, for perspective depth.")] = None,
+    gamma: Annotated[float, typer.Option(help="2.2 for photographs that are not linear.")] = 1.0,
+    key: Annotated[str | None, typer.Option(help="Name of the images in a .npz file.")] = None,
+    mesh: Annotated[str, typer.Option(help="Formats of the mesh, with commas; empty for none.")] = "ply,obj,glb",
+    viewer: Annotated[bool, typer.Option(help="Write viewer.html.")] = True,
+) -> None:
+    """Estimate normals, depth and a mesh from photographs under known lights.
+
+    Writes normals, confidence, albedo and depth as .npy and 16-bit .png, the mesh, and viewer.html, a page in which the
+    object can be relit. Example: maxsparse stereo photographs -o out
+    """
+    from maxsparse import stereo
+
+    begun = time.perf_counter()
+    with _spoken_warnings():
+        scene = stereo.load(source, lights=lights, mask=mask, gamma=gamma, key=key)
+        typer.echo(f"{scene!r}")
+        K = None if camera is None else stereo.read_lights(camera)
+        result = stereo.estimate_normals(scene, method, progress=True)
+    _report(result)
+    formats = [word.strip() for word in mesh.split(",") if word.strip()]
+    written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
+    typer.echo(f"Wrote {', '.join(path.name for path in written)} to {output}/ in {time.perf_counter() - begun:.1f} s")
+    if viewer:
+        typer.echo(f"Open {output / 'viewer.html'} in a browser and drag the light.")
+
+
+@app.command()
+def calibrate(
+    folder: Annotated[Path, typer.Argument(help="Photographs of a chrome ball, one per light, and its mask.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("lights.txt"),
+    mask: Annotated[Path | None, typer.Option(help="Image that is white on the ball.")] = None,
+) -> None:
+    """Find the light directions from photographs of a chrome ball.
+
+    Example: maxsparse stereo calibrate chrome -o photographs/lights.txt
+    """
+    from maxsparse import stereo
+
+    found = stereo.calibrate_lights(folder, mask=mask)
+    typer.echo(f"Ball at column {found.center[0]:.1f}, row {found.center[1]:.1f}, radius {found.radius:.1f} pixels.")
+    for name, (x, y, z) in zip(found.names, found.lights, strict=True):
+        typer.echo(f"{name}: {x:+.4f} {y:+.4f} {z:+.4f}")
+    rows = "".join(f"{x:.6f} {y:.6f} {z:.6f}\n" for x, y, z in found.lights)
+    with atomic_write(output) as stream:
+        stream.write(("# light directions: x right, y up, z to the camera\n" + rows).encode())
+    typer.echo(f"Wrote {output}")
+
+
+def _report(result: NormalMap) -> None:
+    confident = float((result.confidence[result.mask] > 0.5).mean())
+    typer.echo(f"Method {result.method}: {confident:.0%} of the pixels are more confident than not.")
+    if result.mean_error is not None:
+        typer.echo(f"Mean angular error {result.mean_error:.2f}° against the true normals.")
+
+
+class _spoken_warnings(warnings.catch_warnings):
+    """Say warnings in one line each, without the source code that numpy's or ours was raised from."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.showwarning = lambda message, *rest, **more: typer.secho(f"warning: {message}", err=True, fg="yellow")

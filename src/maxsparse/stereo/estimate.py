@@ -1,0 +1,209 @@
+"""From a scene to a normal map."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._progress import track
+from maxsparse._validation import FloatArray, RandomState, check_rng
+from maxsparse.metrics import angular_error
+from maxsparse.stereo.methods import Fit, find_method, takes_rng
+from maxsparse.stereo.scene import FrameWarning, Scene
+
+__all__ = ["NormalMap", "check_frame", "estimate_normals"]
+
+CHUNK_PIXELS = 16384  # bounds the memory, and moves the progress bar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalMap:
+    """Normals of a scene, with what is known about them; everything is zero outside the mask.
+
+    Attributes
+    ----------
+    normals : ndarray of shape (H, W, 3)
+        Unit vectors: x right, y up, z to the camera. Zero where the readings fix none.
+    confidence : ndarray of shape (H, W)
+        From 0 to 1.
+    albedo : ndarray of shape (H, W)
+        Diffuse reflectance in the units of the readings.
+    inliers : ndarray of shape (H, W, q), bool
+        Readings that the normal was fitted to.
+    mask : ndarray of shape (H, W), bool
+    method : str
+    colour : ndarray of shape (H, W, 3)
+        Albedo in colour; grey for grey photographs.
+    error : ndarray of shape (H, W) or None
+        Angular error in degrees where the true normals are known; NaN outside the mask and where no normal was found.
+    """
+
+    normals: FloatArray
+    confidence: FloatArray
+    albedo: FloatArray
+    inliers: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
+    method: str
+    scene: Scene
+
+    @cached_property
+    def colour(self) -> FloatArray:
+        """Albedo in colour, (H, W, 3)."""
+        chroma = self.scene.chroma
+        tint = np.ones((*self.mask.shape, 3)) if chroma is None else self.scene.picture(chroma)
+        return self.albedo[..., None] * tint
+
+    @cached_property
+    def error(self) -> NDArray[np.float64] | None:
+        """Angular error in degrees, (H, W)."""
+        truth = self.scene.normals
+        if truth is None:
+            return None
+        picture = np.full(self.mask.shape, np.nan)
+        picture[self.mask] = angular_error(self.normals[self.mask], truth[self.mask])
+        return picture
+
+    @property
+    def missing(self) -> int:
+        """Number of pixels in the mask whose readings fix no normal: black under every light."""
+        return int((~self.normals[self.mask].any(axis=1)).sum())
+
+    @property
+    def mean_error(self) -> float | None:
+        """Mean angular error in degrees over the pixels that have a normal, None where the truth is not known."""
+        return None if self.error is None else float(np.nanmean(self.error))
+
+    def __repr__(self) -> str:
+        H, W = self.mask.shape
+        error = "" if self.mean_error is None else f", mean error {self.mean_error:.2f}°"
+        share = self.inliers[self.mask].mean()
+        found, dark = self.mask.sum() - self.missing, f", {self.missing} pixels without" if self.missing else ""
+        return f"NormalMap({self.method}: {H}×{W}, {found} normals{dark}, {share:.0%} inliers{error})"
+
+
+def estimate_normals(
+    scene: Scene,
+    method: str = "auto",
+    *,
+    rng: RandomState = 0,
+    n_threads: int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> NormalMap:
+    """Estimate the normal of every pixel in the mask.
+
+    Parameters
+    ----------
+    scene : Scene
+        From :func:`load` or :func:`make_scene`.
+    method : str, default="auto"
+        ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, or one you registered.
+    rng : int, numpy.random.Generator or None, default=0
+        For methods that draw at random.
+    n_threads : int or None, default=None
+        Number of threads; None uses all cores.
+    progress : bool, default=False
+        Show a progress bar on a terminal if it takes more than two seconds.
+    **options
+        Whatever else the method takes.
+
+    Returns
+    -------
+    result : NormalMap
+        ``.normals`` is (H, W, 3) and zero outside the mask.
+
+    Warns
+    -----
+    FrameWarning
+        If the normals look as if the lights were given in another frame than x right, y up, z to the camera.
+
+    Examples
+    --------
+    A ball, matt but for one light that is blocked:
+
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> y, x = np.mgrid[1:-1:64j, -1:1:64j]
+    >>> inside = x**2 + y**2 < 0.9
+    >>> n = np.dstack([x, y, np.sqrt(np.maximum(1 - x**2 - y**2, 0))])
+    >>> L = ms.stereo.hemisphere_lights(12, rng=0)
+    >>> images = np.maximum(np.einsum("hwi,qi->qhw", n, L), 0)
+    >>> images[3] = 0
+    >>> scene = ms.stereo.make_scene(images, L, mask=inside, normals=n)
+    >>> ms.stereo.estimate_normals(scene, method="ls").mean_error > 5
+    True
+    >>> ms.stereo.estimate_normals(scene, method="consensus").mean_error < 0.01
+    True
+    """
+    from maxsparse.solvers._contract import threads
+
+    solver = find_method(method)
+    if takes_rng(solver):
+        options["rng"] = check_rng(rng)
+    starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
+    with threads(n_threads):
+        fits = [_fit_chunk(solver, scene, first, options) for first in track(starts, method, progress)]
+    fit = Fit.join(fits)
+    result = NormalMap(
+        scene.picture(fit.normals),
+        scene.picture(fit.confidence),
+        scene.picture(fit.albedo),
+        scene.picture(fit.inliers),
+        scene.mask,
+        method,
+        scene,
+    )
+    check_frame(result.normals, result.mask)
+    return result
+
+
+def _fit_chunk(solver: Callable[..., Fit], scene: Scene, first: int, options: dict[str, Any]) -> Fit:
+    rows = scene.readings[first : first + CHUNK_PIXELS].astype(np.float64)
+    return solver(np.ascontiguousarray(rows), scene.lights, **options)
+
+
+def check_frame(normals: FloatArray, mask: NDArray[np.bool_]) -> None:
+    """Warn where normals point away from the camera, or where they fit together only with y turned over.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (H, W, 3)
+    mask : ndarray of shape (H, W), bool
+
+    Notes
+    -----
+    Slopes of a surface have no curl: ∂p/∂y = ∂q/∂x. With y the wrong way round the two have opposite signs, which the
+    medians of their sum and difference show.
+    """
+    away = float((normals[mask][:, 2] < 0).mean())
+    if away > 0.5:
+        warnings.warn(
+            f"{away:.0%} of the normals point away from the camera; the frame is x right, y up, z towards the camera: "
+            "check the sign of z of the lights",
+            FrameWarning,
+            stacklevel=3,
+        )
+        return
+    steep = normals[..., 2] > 0.2
+    depth = np.where(steep, normals[..., 2], 1.0)
+    p, q = -normals[..., 0] / depth, -normals[..., 1] / depth
+    whole = mask & steep
+    inner = whole[:-1, :-1] & whole[1:, :-1] & whole[:-1, 1:] & whole[1:, 1:]
+    if inner.sum() < 500:
+        return
+    across = (p[:-1] - p[1:])[:, :-1][inner]  # ∂p/∂y: rows go down, y goes up
+    along = (q[:, 1:] - q[:, :-1])[:-1][inner]
+    right, wrong = np.median(np.abs(across - along)), np.median(np.abs(across + along))
+    if wrong < 0.5 * right:
+        warnings.warn(
+            "the normals form a surface only if one axis is turned over; the frame is x right, y up: pass "
+            "lights * [1, -1, 1] if your y points down, or lights * [-1, 1, 1] if your x points left",
+            FrameWarning,
+            stacklevel=3,
+        )

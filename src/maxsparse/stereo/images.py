@@ -1,0 +1,101 @@
+"""One photograph from a file: 8- and 16-bit PNG and TIFF, TGA, JPEG, BMP, and HDR, EXR and PFM floats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SUFFIXES", "needs", "read_image"]
+
+PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # its decoders refuse a truncated file; OpenCV fills a JPEG up with grey
+OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would cut 16-bit colour down to 8 bits
+SUFFIXES = (*PILLOW, *OPENCV, ".exr")
+
+
+def read_image(path: Path) -> NDArray[Any]:
+    """Read a photograph as it is stored.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    image : ndarray of shape (H, W) or (H, W, 3)
+        uint8, uint16 or float32; colour as RGB, a fourth channel dropped.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"image {str(path)!r} is missing")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"cannot read {str(path)!r}: its ending is {suffix!r}, known are {', '.join(SUFFIXES)}")
+    if path.stat().st_size == 0:
+        raise ValueError(f"image {str(path)!r} is empty")
+    reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
+    try:
+        image = reader(path)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise ValueError(f"image {str(path)!r} is damaged or truncated: {error}") from error
+    if image.ndim == 3 and image.shape[2] in (1, 2):  # grey, grey with alpha
+        image = image[..., 0]
+    return image[..., :3] if image.ndim == 3 else image
+
+
+def _read_pillow(path: Path) -> NDArray[Any]:
+    with needs("PIL", "Pillow"):
+        from PIL import Image
+    with Image.open(path) as stored:
+        stored.load()
+        return np.asarray(stored if stored.mode in ("L", "RGB") else stored.convert("RGB"))
+
+
+def _read_opencv(path: Path) -> NDArray[Any]:
+    with needs("cv2", "OpenCV"):
+        import cv2
+    # Decoding from memory keeps names with any letters readable, and OpenCV's own complaints off the terminal.
+    level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    finally:
+        cv2.utils.logging.setLogLevel(level)
+    if image is None:
+        raise ValueError("it cannot be decoded")
+    if image.dtype not in (np.uint8, np.uint16, np.float32):
+        raise ValueError(f"it holds {image.dtype}; 8 or 16 bits or floats are needed")
+    if image.ndim == 3 and image.shape[2] >= 3:
+        image = image[..., 2::-1]  # BGR(A) to RGB
+    return np.ascontiguousarray(image)
+
+
+def _read_exr(path: Path) -> NDArray[Any]:
+    with needs("OpenEXR", "OpenEXR"):
+        import OpenEXR
+    with OpenEXR.File(str(path)) as stored:
+        channels = {name: np.asarray(channel.pixels) for name, channel in stored.channels().items()}
+    for name in ("RGB", "RGBA"):
+        if name in channels:
+            return channels[name][..., :3].astype(np.float32)
+    if {"R", "G", "B"} <= channels.keys():
+        return np.stack([channels[name] for name in "RGB"], axis=-1).astype(np.float32)
+    if len(channels) != 1 and "Y" not in channels:
+        raise ValueError(f"it has channels {', '.join(channels)}; RGB or one channel is needed")
+    return channels["Y" if "Y" in channels else next(iter(channels))].astype(np.float32)
+
+
+class needs:
+    """Turn a missing optional package into a message that says what to install."""
+
+    def __init__(self, module: str, title: str, extra: str = "stereo") -> None:
+        self.module, self.title, self.extra = module, title, extra
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == self.module:
+            raise ImportError(f"{self.title} is needed here: pip install 'maxsparse[{self.extra}]'") from error

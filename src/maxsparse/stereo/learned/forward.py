@@ -1,0 +1,194 @@
+"""The network of ``auto`` compiled for one pixel at a time: no torch, little memory, the same bits in every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse.stereo.learned._kernels import (
+    F32,
+    N_FEATURES,
+    N_SUMMARY,
+    affine,
+    affine_rows,
+    features,
+    frame,
+    pool,
+    relu,
+    unit,
+    weighted_fit,
+)
+from maxsparse.stereo.learned.start import Start
+from maxsparse.stereo.methods._kernels import FAST, SLICES
+
+__all__ = ["Answer", "refine", "weights_of"]
+
+N_OUT = 5  # normal, albedo, logarithm of the expected error
+LAYERS = ("look", "context", "again", "weigh", "gather", "correct")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the network says of B pixels under q lights: normals (B, 3), albedo (B,), logits (B, q), log_error (B,)."""
+
+    normals: NDArray[np.float32]
+    albedo: NDArray[np.float32]
+    logits: NDArray[np.float32]
+    log_error: NDArray[np.float32]
+
+
+def weights_of(tensors: Mapping[str, NDArray[np.float32]], rounds: int) -> tuple[NDArray[np.float32], ...]:
+    """Stack the weights of all rounds: for every layer (R, in, out) and (R, out), then the judge's two layers."""
+    stacked: list[NDArray[np.float32]] = []
+    for layer in LAYERS:
+        stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.weight"].T for r in range(rounds)]))
+        stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.bias"] for r in range(rounds)]))
+    # A row of 16 fills whole vector registers where one of 13 does not: the loops over it run twice as fast.
+    for place in (6, 7):
+        short = -stacked[place].shape[-1] % 16
+        stacked[place] = np.pad(stacked[place], [(0, 0)] * (stacked[place].ndim - 1) + [(0, short)])
+    for layer in ("judge.0", "judge.2"):
+        stacked += [tensors[f"{layer}.weight"].T, tensors[f"{layer}.bias"]]
+    return tuple(np.ascontiguousarray(array, dtype=np.float32) for array in stacked)
+
+
+def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
+    """Run the network; the same function as :class:`maxsparse.stereo.learned.model.ReadingNetwork`.
+
+    Parameters
+    ----------
+    start : Start
+        From :func:`first_guess`, as arrays.
+    weights : tuple of ndarray
+        From :func:`weights_of`.
+
+    Returns
+    -------
+    answer : Answer
+    """
+    B = len(start.values)
+    half = start.lights + np.array([0, 0, 1], dtype=np.float32)
+    half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-6)
+    o = start.values / start.scale
+    guess = start.normals / start.scale
+    out = np.zeros((B, N_OUT), dtype=np.float32)
+    logits = start.logits.copy()
+    _refine_rows(o, start.lights, half, guess, start.lit, weights, logits, out)
+    return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], logits, out[:, 4])
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _refine_rows(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    half: NDArray[Any],
+    guess: NDArray[Any],
+    lit: NDArray[Any],
+    weights: Any,
+    logits: NDArray[Any],
+    out: NDArray[Any],
+) -> None:
+    B, q = o.shape
+    width, state = weights[4].shape[1], weights[0].shape[1] - N_FEATURES
+    for piece in prange(min(B, SLICES)):
+        x = np.empty((q, N_FEATURES + state), dtype=F32)
+        h, again = np.empty((q, width), dtype=F32), np.empty((q, width), dtype=F32)
+        weighed = np.empty((q, weights[6].shape[2]), dtype=F32)
+        for row in range(piece, B, SLICES):
+            scratch = (x, h, again, weighed)
+            _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _refine_one(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    half: NDArray[Any],
+    guess: NDArray[Any],
+    lit: NDArray[Any],
+    weights: Any,
+    scratch: Any,
+    logits: NDArray[Any],
+    out: NDArray[Any],
+) -> None:
+    """Refine one pixel; `out` gets the normal, the albedo and the logarithm of the expected error."""
+    x, h, again, weighed = scratch
+    q, width = h.shape
+    state = x.shape[1] - N_FEATURES
+    axes = np.empty((3, 3), dtype=F32)
+    summary, first = np.empty(N_SUMMARY, dtype=F32), np.empty(N_SUMMARY, dtype=F32)
+    pooled, context = np.empty(3 * width + N_SUMMARY, dtype=F32), np.empty(width, dtype=F32)
+    gathered, correction = np.empty(width, dtype=F32), np.empty(3, dtype=F32)
+    scaled = guess.copy()
+    agreed = F32(0.0)
+    for i in range(q):
+        agreed += F32(logits[i] > 0.0)
+        for c in range(state):
+            x[i, N_FEATURES + c] = 0.0
+    for r in range(weights[0].shape[0]):
+        frame(scaled, axes)
+        features(o, L, half, scaled, axes, logits, lit, x, summary)
+        if r == 0:
+            first[:] = summary
+        affine_rows(x, weights[0][r], weights[1][r], h, F32(0.0))
+        pool(h, lit, summary, pooled, 2)
+        affine(pooled[: 2 * width + N_SUMMARY], weights[2][r], weights[3][r], context)
+        for j in range(width):
+            context[j] += weights[5][r, j]
+        affine_rows(h, weights[4][r], context, again, F32(0.0))
+        affine_rows(again, weights[6][r], weights[7][r], weighed, F32(-np.inf))
+        for i in range(q):
+            logits[i] += weighed[i, 0]
+            for c in range(state):
+                x[i, N_FEATURES + c] = weighed[i, 1 + c]
+        pool(again, lit, summary, pooled, 3)
+        affine(pooled, weights[8][r], weights[9][r], gathered)
+        relu(gathered)
+        affine(gathered, weights[10][r], weights[11][r], correction)
+        out[3] = weighted_fit(o, L, logits, lit, scaled)
+        for c in range(3):
+            out[c] = scaled[c] / max(out[3], F32(1e-6)) + correction[0] * axes[1, c] + correction[1] * axes[2, c]
+        unit(out[:3])
+        for c in range(3):
+            scaled[c] = out[c] * out[3]
+    out[4] = correction[2] - F32(3.0)
+    _judge(guess, gathered, first, summary, agreed / F32(q), weights, out)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _judge(
+    guess: NDArray[Any],
+    gathered: NDArray[Any],
+    first: NDArray[Any],
+    last: NDArray[Any],
+    agreed: Any,
+    weights: Any,
+    out: NDArray[Any],
+) -> None:
+    """Blend the refined normal in `out` with the first guess."""
+    width = gathered.shape[0]
+    n = guess.copy()
+    unit(n)
+    apart = F32(0.0)
+    for c in range(3):
+        apart += (out[c] - n[c]) * (out[c] - n[c])
+    verdict = np.empty(width + 2 * N_SUMMARY + 3, dtype=F32)
+    verdict[:width] = gathered
+    verdict[width : width + N_SUMMARY] = first
+    verdict[width + N_SUMMARY : width + 2 * N_SUMMARY] = last
+    verdict[width + 2 * N_SUMMARY] = np.log(np.sqrt(apart) + F32(1e-3))
+    verdict[width + 2 * N_SUMMARY + 1] = agreed
+    verdict[width + 2 * N_SUMMARY + 2] = out[4]
+    hidden, decision = np.empty(width, dtype=F32), np.empty(1, dtype=F32)
+    affine(verdict, weights[12], weights[13], hidden)
+    relu(hidden)
+    affine(hidden, weights[14], weights[15], decision)
+    share = F32(1.0) / (F32(1.0) + np.exp(-decision[0]))
+    for c in range(3):
+        out[c] = share * out[c] + (F32(1.0) - share) * n[c]
+    unit(out[:3])

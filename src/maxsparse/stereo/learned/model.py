@@ -1,0 +1,195 @@
+"""The network of ``auto``: robust fits whose weights are learned, for any set of lights.
+
+It sees (light, reading) pairs as a set, in the frame of the current normal, so that it serves every rig and a turn of
+the camera about its axis changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from maxsparse.stereo.learned.start import Start
+
+__all__ = ["ReadingNetwork", "Refined"]
+
+N_FEATURES = 12  # of a reading
+N_SUMMARY = 3  # of a pixel in one round
+N_VERDICT = 2 * N_SUMMARY + 3  # of a pixel, for the judge
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What the network knows after its last round.
+
+    Attributes
+    ----------
+    normals : tensor of shape (B, 3)
+        Unit vectors.
+    albedo : tensor of shape (B,)
+        Length of the last weighted fit, in the units of the readings.
+    logits : tensor of shape (B, q)
+        Log odds that a reading is an inlier.
+    log_error : tensor of shape (B,)
+        Logarithm of the expected angular error in radians.
+    path : list of tensor of shape (B, 3)
+        Normals after every round, and the blend at last.
+    """
+
+    normals: Tensor
+    albedo: Tensor
+    logits: Tensor
+    log_error: Tensor
+    path: list[Tensor]
+
+
+class _Round(nn.Module):
+    """One round: look at every reading, pool, look again; give weights, a state per reading and a correction."""
+
+    def __init__(self, width: int, state: int) -> None:
+        super().__init__()
+        self.look = nn.Linear(N_FEATURES + state, width)
+        self.context = nn.Linear(2 * width + N_SUMMARY, width)
+        self.again = nn.Linear(width, width)
+        self.weigh = nn.Linear(width, 1 + state)
+        self.gather = nn.Linear(3 * width + N_SUMMARY, width)
+        self.correct = nn.Linear(width, 3)
+        # It starts as the fit it is given: no change of the weights, no correction.
+        for layer in (self.weigh, self.correct):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, features: Tensor, summary: Tensor, lit: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        h = torch.relu(self.look(features))
+        context = self.context(torch.cat([h.mean(1), h.amax(1), summary], 1))
+        h = torch.relu(self.again(h) + context[:, None])
+        weighed = self.weigh(h)
+        share = lit / lit.sum(1, keepdim=True).clamp_min(1.0)
+        pooled = torch.cat([h.mean(1), h.amax(1), (h * share[:, :, None]).sum(1), summary], 1)
+        gathered = torch.relu(self.gather(pooled))
+        return weighed[:, :, 0], weighed[:, :, 1:], gathered, self.correct(gathered)
+
+
+class ReadingNetwork(nn.Module):
+    r"""Rounds of weighted least squares with learned weights and a learned correction.
+
+    .. math:: \tilde n_{t+1} = \arg\min_n \sum_i \sigma(w_i)\, (o_i - l_i^\top n)^2, \qquad
+              n_{t+1} \propto \tilde n_{t+1} / \|\tilde n_{t+1}\| + \delta_1 e_1 + \delta_2 e_2
+
+    The last normal is a blend of the last round's and the first guess, as a judge decides.
+    :math:`w_i` and :math:`\delta` come from a small perceptron shared over readings, which sees each reading, what the
+    current normal predicts for it, its light in the frame :math:`(n, e_1, e_2)` and a pooled summary of all readings.
+
+    Parameters
+    ----------
+    rounds : int, default=3
+    width : int, default=48
+    state : int, default=12
+        Numbers a reading carries from round to round.
+    """
+
+    def __init__(self, rounds: int = 3, width: int = 48, state: int = 12) -> None:
+        super().__init__()
+        self.sizes = {"rounds": rounds, "width": width, "state": state}
+        self.state = state
+        self.rounds = nn.ModuleList([_Round(width, state) for _ in range(rounds)])
+        self.judge = nn.Sequential(nn.Linear(width + N_VERDICT, width), nn.ReLU(), nn.Linear(width, 1))
+
+    def forward(self, start: Start) -> Refined:
+        """Refine a first guess."""
+        o, lights, lit = start.values / start.scale, start.lights, start.lit
+        scaled = start.normals / start.scale
+        state = o.new_zeros((*o.shape, self.state))
+        logits = start.logits
+        albedo, log_error = scaled.norm(dim=1), o.new_zeros(len(o))
+        path, summaries = [], []
+        gathered = o
+        for round_ in self.rounds:
+            n, e1, e2 = _frame(scaled)
+            features, summary = _features(o, lights, scaled, (n, e1, e2), logits, lit)
+            summaries.append(summary)
+            change, state, gathered, correction = round_(torch.cat([features, state], 2), summary, lit)
+            logits = logits + change
+            fitted = _weighted_fit(o, lights, torch.sigmoid(logits) * lit)
+            albedo = fitted.norm(dim=1)
+            direction = fitted / albedo[:, None].clamp_min(1e-6) + correction[:, :1] * e1 + correction[:, 1:2] * e2
+            direction = direction / direction.norm(dim=1, keepdim=True).clamp_min(1e-6)
+            log_error = correction[:, 2] - 3.0
+            scaled = direction * albedo[:, None]
+            path.append(direction)
+        path.append(self._judge(start, path[-1], log_error, gathered, summaries))
+        return Refined(path[-1], albedo * start.scale[:, 0], logits, log_error, path)
+
+    def _judge(
+        self, start: Start, refined: Tensor, log_error: Tensor, gathered: Tensor, summaries: list[Tensor]
+    ) -> Tensor:
+        """Blend the refined normal with the first guess, which is exact where enough readings are truly diffuse."""
+        guess = start.normals / start.normals.norm(dim=1, keepdim=True).clamp_min(1e-9)
+        apart = torch.log((refined - guess).norm(dim=1, keepdim=True) + 1e-3)
+        agreed = (start.logits > 0).float().mean(1, keepdim=True)
+        verdict = torch.cat([gathered, summaries[0], summaries[-1], apart, agreed, log_error[:, None]], 1)
+        share = torch.sigmoid(self.judge(verdict))
+        blended = share * refined + (1 - share) * guess
+        return blended / blended.norm(dim=1, keepdim=True).clamp_min(1e-6)
+
+
+def _frame(scaled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return n, the tangent e1 that points to the camera, and e2 = n × e1, each (B, 3)."""
+    n = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1e-6)
+    # Where the surface faces the camera e1 is arbitrary; a fixed direction keeps it steady.
+    e1 = scaled.new_tensor([0.0, 1e-4, 1.0]) - (n[:, 2:3] + 1e-4 * n[:, 1:2]) * n
+    e1 = e1 / e1.norm(dim=1, keepdim=True).clamp_min(1e-6)
+    return n, e1, torch.linalg.cross(n, e1)
+
+
+def _features(
+    o: Tensor,
+    lights: Tensor,
+    scaled: Tensor,
+    frame: tuple[Tensor, Tensor, Tensor],
+    logits: Tensor,
+    lit: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Return what the network sees of every reading, (B, q, F), and of the pixel, (B, 3)."""
+    n, e1, e2 = frame
+    half = lights + lights.new_tensor([0.0, 0.0, 1.0])
+    half = half / half.norm(dim=1, keepdim=True).clamp_min(1e-6)
+    weight = torch.sigmoid(logits) * lit
+    predicted = (scaled @ lights.T).clamp_min(0)
+    r = o - predicted
+    spread = ((weight * r.abs()).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp_min(1e-3)).clamp_min(1e-4)
+    B, q = o.shape
+    parts = (
+        o.clamp(max=4.0),
+        torch.log(o + 0.02),
+        predicted.clamp(max=4.0),
+        r.clamp(-2.0, 2.0),
+        torch.tanh(r / (3.0 * spread)),
+        n @ lights.T,
+        e1 @ lights.T,
+        e2 @ lights.T,
+        n @ half.T,
+        n[:, 2:3].expand(B, q),
+        lit,
+        torch.tanh(logits / 4.0),
+    )
+    summary = torch.cat([lit.mean(1, keepdim=True), torch.log(spread) / 4, o.new_full((B, 1), q / 50.0)], 1)
+    return torch.stack(parts, 2), summary
+
+
+def _weighted_fit(o: Tensor, lights: Tensor, weight: Tensor) -> Tensor:
+    """Solve every pixel's 3×3 normal equations by cofactors, (B, 3)."""
+    x, y, z = lights.T
+    moments = torch.stack([x * x, x * y, x * z, y * y, y * z, z * z], 1)
+    weight = weight + 1e-4  # keeps the equations solvable where every reading is doubted
+    xx, xy, xz, yy, yz, zz = (weight @ moments).unbind(1)
+    ridge = 1e-5 * (xx + yy + zz)
+    xx, yy, zz = xx + ridge, yy + ridge, zz + ridge
+    b = (weight * o) @ lights
+    c0, c1, c2 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    d11, d12, d22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
+    determinant = (xx * c0 + xy * c1 + xz * c2)[:, None].clamp_min(1e-12)
+    rows = torch.stack([c0, c1, c2, c1, d11, d12, c2, d12, d22], 1).view(-1, 3, 3)
+    return (rows @ b[:, :, None])[:, :, 0] / determinant

@@ -1,0 +1,50 @@
+"""Methods of photometric stereo: ``method(readings, lights, …) -> Fit``, one file each.
+
+Rows of `readings` (P, q) are pixels, rows of `lights` (q, 3) unit directions. A method is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+
+from maxsparse._validation import check_choice
+from maxsparse.stereo.methods._fit import Fit
+
+__all__ = ["METHODS", "Fit", "find_method", "register"]
+
+METHODS: dict[str, str | Callable[..., Fit]] = {
+    "ls": "maxsparse.stereo.methods.ls",
+    "l1": "maxsparse.stereo.methods.l1",
+    "sbl": "maxsparse.stereo.methods.sbl",
+    "rnd4": "maxsparse.stereo.methods.rnd4",
+    "consensus": "maxsparse.stereo.methods.consensus",
+    "auto": "maxsparse.stereo.methods.auto",
+}
+
+
+def find_method(name: str) -> Callable[..., Fit]:
+    """Return the method of that name."""
+    method = METHODS[check_choice(name, "method", tuple(METHODS))]
+    return getattr(importlib.import_module(method), name) if isinstance(method, str) else method
+
+
+def register(name: str, method: Callable[..., Fit]) -> None:
+    """Add a method of your own, so that :func:`maxsparse.stereo.estimate_normals` knows it by name.
+
+    Parameters
+    ----------
+    name : str
+        A name that is not taken.
+    method : callable
+        ``method(readings, lights, **options) -> Fit``; it is handed a generator if it has a parameter `rng`.
+    """
+    if name in METHODS:
+        raise ValueError(f"a method named {name!r} exists already; choose another name")
+    METHODS[name] = method
+
+
+def takes_rng(method: Callable[..., Fit]) -> bool:
+    """Tell whether a method draws random numbers."""
+    return "rng" in inspect.signature(method).parameters

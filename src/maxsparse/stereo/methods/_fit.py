@@ -1,0 +1,67 @@
+"""What every method returns for a batch of pixels, before it is laid out as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+
+__all__ = ["Fit", "agreement"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Normals of P pixels under q lights.
+
+    Attributes
+    ----------
+    normals : ndarray of shape (P, 3)
+        Unit vectors; zero where the readings fix no normal.
+    albedo : ndarray of shape (P,)
+        Diffuse reflectance, in the units of the readings.
+    inliers : ndarray of shape (P, q), bool
+        Readings that the normal was fitted to.
+    confidence : ndarray of shape (P,)
+        From 0 to 1.
+    """
+
+    normals: FloatArray
+    albedo: FloatArray
+    inliers: NDArray[np.bool_]
+    confidence: FloatArray
+
+    @classmethod
+    def from_scaled(cls, scaled: FloatArray, inliers: NDArray[np.bool_], confidence: FloatArray) -> Fit:
+        """Split normals scaled by the albedo, (P, 3), into direction and length."""
+        albedo = np.linalg.norm(scaled, axis=1)
+        normals = np.divide(scaled, albedo[:, None], out=np.zeros_like(scaled), where=albedo[:, None] > 0)
+        return cls(normals, albedo, inliers, np.where(albedo > 0, confidence, 0.0))
+
+    @classmethod
+    def join(cls, fits: Sequence[Fit]) -> Fit:
+        """Put the fits of several batches of pixels together."""
+        if len(fits) == 1:
+            return fits[0]
+        names = ("normals", "albedo", "inliers", "confidence")
+        return cls(**{name: np.concatenate([getattr(fit, name) for fit in fits]) for name in names})
+
+
+def agreement(
+    readings: FloatArray, lights: FloatArray, scaled: FloatArray, inliers: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    r"""Confidence of a fit from what its inliers say, (P,).
+
+    .. math:: \frac{k - 3}{k + 1} \cdot \frac{1}{1 + (10\, s / \rho)^2}
+
+    with k inliers of root mean square error s (three degrees of freedom spent) and the albedo ρ: many readings beyond
+    the three that any normal explains, to within a few per cent of the albedo.
+    """
+    predicted = np.maximum(np.einsum("pi,qi->pq", scaled, lights), 0.0)
+    count = inliers.sum(axis=1)
+    square = np.where(inliers, (readings - predicted) ** 2, 0.0).sum(axis=1) / np.maximum(count - 3, 1)
+    albedo2 = np.maximum((scaled**2).sum(axis=1), 1e-12)
+    return np.maximum(count - 3, 0) / (count + 1) / (1.0 + 100.0 * square / albedo2)

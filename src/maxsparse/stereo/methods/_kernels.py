@@ -1,0 +1,102 @@
+"""Compiled pieces that the methods share: 3×3 fits of one pixel's readings, and an order statistic.
+
+A pixel is handled by one thread in a fixed order of operations, so that its answer does not depend on its batch.
+Readings are in units of the pixel's own brightness wherever a threshold is an absolute number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+SLICES = 64  # pixels are dealt out as strided slices: hard ones that stand together do not end up on one thread
+FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
+    """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
+    xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
+    for i in range(o.shape[0]):
+        w, l0, l1, l2 = weights[i], L[i, 0], L[i, 1], L[i, 2]
+        xx += w * l0 * l0
+        xy += w * l0 * l1
+        xz += w * l0 * l2
+        yy += w * l1 * l1
+        yz += w * l1 * l2
+        zz += w * l2 * l2
+        b0 += w * o[i] * l0
+        b1 += w * o[i] * l1
+        b2 += w * o[i] * l2
+    # The 3×3 system by cofactors, in scalars: an array here would cost more than the sums above.
+    c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
+    determinant = xx * c00 + xy * c01 + xz * c02
+    size = (xx + yy + zz) / 3.0
+    if not determinant > 1e-9 * size * size * size:
+        return False
+    scale = 1.0 / determinant
+    x[0] = (c00 * b0 + c01 * b1 + c02 * b2) * scale
+    x[1] = (c01 * b0 + c11 * b1 + c12 * b2) * scale
+    x[2] = (c02 * b0 + c12 * b1 + c22 * b2) * scale
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArray[Any]) -> bool:
+    """Solve for the x that explains readings i, j and k exactly; False where their lights are nearly coplanar."""
+    ax, ay, az = L[i, 0], L[i, 1], L[i, 2]
+    bx, by, bz = L[j, 0], L[j, 1], L[j, 2]
+    cx, cy, cz = L[k, 0], L[k, 1], L[k, 2]
+    ux, uy, uz = by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx
+    determinant = ax * ux + ay * uy + az * uz
+    if abs(determinant) < 0.01:
+        return False
+    vx, vy, vz = cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax
+    wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    p, q, r = o[i] / determinant, o[j] / determinant, o[k] / determinant
+    x[0] = p * ux + q * vx + r * wx
+    x[1] = p * uy + q * vy + r * wy
+    x[2] = p * uz + q * vz + r * wz
+    return True
+
+
+@njit(cache=True, nogil=True)
+def kth_smallest(values: NDArray[Any], count: int, k: int, work: NDArray[Any]) -> float:
+    """Return the k-th smallest (k from 0) of the first `count` values by quickselect; `work` is scratch."""
+    for i in range(count):
+        work[i] = values[i]
+    low, high = 0, count - 1
+    while low < high:
+        pivot = work[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while work[i] < pivot:
+                i += 1
+            while work[j] > pivot:
+                j -= 1
+            if i <= j:
+                work[i], work[j] = work[j], work[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return float(work[k])
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def fit_rows(readings: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], out: NDArray[Any]) -> None:
+    """Weighted least squares for every pixel; `out` (P, 3) stays zero where the lights in use are coplanar."""
+    P = readings.shape[0]
+    for piece in prange(min(P, SLICES)):
+        x = np.empty(3)
+        for row in range(piece, P, SLICES):
+            if fit(readings[row], L, weights[row], x):
+                out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]

@@ -1,0 +1,49 @@
+"""Least squares on four readings drawn at random: the paper's lower end of effort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.methods._fit import Fit, agreement
+from maxsparse.stereo.methods._kernels import SLICES, fit_rows
+
+__all__ = ["rnd4"]
+
+
+def rnd4(readings: FloatArray, lights: FloatArray, *, rng: np.random.Generator) -> Fit:
+    """Fit the normal to four readings of every pixel, drawn at random.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    fit : Fit
+        The four readings are the inliers. The confidence is what four readings can give, at most 1/5.
+    """
+    weights = np.zeros(readings.shape)
+    _draw_four(rng.random((len(readings), 4)), weights)
+    scaled = np.zeros((len(readings), 3))
+    fit_rows(np.ascontiguousarray(readings, dtype=np.float64), lights, weights, scaled)
+    inliers = weights > 0
+    return Fit.from_scaled(scaled, inliers, agreement(readings, lights, scaled, inliers))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _draw_four(u: NDArray[Any], weights: NDArray[Any]) -> None:
+    """Set four weights of every row to 1, chosen evenly by Floyd's method from four numbers in [0, 1)."""
+    P, q = weights.shape
+    for piece in prange(min(P, SLICES)):
+        for row in range(piece, P, SLICES):
+            for c in range(4):
+                top = q - 4 + c
+                pick = int(u[row, c] * (top + 1))
+                weights[row, top if weights[row, pick] > 0.0 else pick] = 1.0

@@ -1,0 +1,124 @@
+"""Everything a scene's normals can be written as: arrays, 16-bit pictures, depth, meshes, a page to relight."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._validation import FloatArray, check_choice
+from maxsparse.files import atomic_write
+from maxsparse.stereo.estimate import NormalMap
+from maxsparse.stereo.images import needs
+from maxsparse.stereo.integrate import integrate
+from maxsparse.stereo.mesh import FORMATS, make_mesh, write_mesh
+from maxsparse.stereo.viewer import write_viewer
+
+__all__ = ["normals_picture", "write_all", "write_png"]
+
+ERROR_RANGE = 30.0  # degrees that the error picture's brightest colour stands for
+
+
+def write_all(
+    result: NormalMap,
+    folder: str | os.PathLike[str],
+    *,
+    K: ArrayLike | None = None,
+    meshes: Sequence[str] = FORMATS,
+    viewer: bool = True,
+    discontinuities: int = 5,
+) -> list[Path]:
+    """Write everything that is known about a scene into a folder.
+
+    Parameters
+    ----------
+    result : NormalMap
+    folder : str or path
+        Made if it does not exist; files of the same names are replaced.
+    K : array-like of shape (3, 3) or None, default=None
+        Camera matrix, for a perspective depth.
+    meshes : sequence of str, default=("ply", "obj", "glb")
+        Formats of the mesh.
+    viewer : bool, default=True
+        Write viewer.html.
+    discontinuities : int, default=5
+        See :func:`integrate`.
+
+    Returns
+    -------
+    paths : list of path
+        normals.npy, normals.png (16 bits, (n + 1)/2), confidence.npy/.png, albedo.npy/.png, depth.npy, the meshes and
+        viewer.html; error.npy/.png where the true normals are known.
+    """
+    for kind in meshes:
+        check_choice(kind, "a mesh's format", FORMATS)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    depth = integrate(result.normals, result.mask, K=K, confidence=result.confidence, discontinuities=discontinuities)
+    arrays = {"normals": result.normals, "confidence": result.confidence, "albedo": result.albedo, "depth": depth}
+    if result.error is not None:
+        arrays["error"] = result.error
+    pictures: dict[str, NDArray[Any]] = {
+        "normals": normals_picture(result.normals),
+        "confidence": _sixteen_bits(result.confidence),
+        "albedo": _sixteen_bits(result.colour / max(float(result.colour.max()), 1e-12)),
+    }
+    if result.error is not None:
+        pictures["error"] = error_picture(result.error)
+    written = []
+    for name, array in arrays.items():
+        written.append(target / f"{name}.npy")
+        with atomic_write(written[-1]) as stream:
+            np.save(stream, array.astype(np.float32))
+    for name, picture in pictures.items():
+        written.append(target / f"{name}.png")
+        write_png(picture, written[-1])
+    if meshes:
+        mesh = make_mesh(depth, result.normals, colour=result.colour, K=K)
+    for kind in meshes:
+        written.append(target / f"mesh.{kind}")
+        write_mesh(mesh, written[-1])
+    if viewer:
+        written.append(target / "viewer.html")
+        write_viewer(result, depth, written[-1], K=K)
+    return written
+
+
+def write_png(picture: NDArray[Any], path: str | os.PathLike[str]) -> None:
+    """Write an 8- or 16-bit picture, (H, W) or (H, W, 3) in RGB.
+
+    Parameters
+    ----------
+    picture : ndarray of uint8 or uint16
+    path : str or path
+    """
+    with needs("cv2", "OpenCV"):
+        import cv2
+    stored = picture[..., ::-1] if picture.ndim == 3 else picture
+    done, data = cv2.imencode(".png", np.ascontiguousarray(stored))
+    if not done:
+        raise ValueError(f"cannot encode a picture of shape {picture.shape} and dtype {picture.dtype}")
+    with atomic_write(path) as stream:
+        stream.write(data.tobytes())
+
+
+def normals_picture(normals: FloatArray) -> NDArray[np.uint16]:
+    """Encode unit normals (H, W, 3) as 16-bit colour, (n + 1)/2; black where there is none."""
+    known = np.linalg.norm(normals, axis=2, keepdims=True) > 0.5
+    return np.where(known, np.rint((normals + 1) / 2 * 65535), 0).astype(np.uint16)
+
+
+def error_picture(error: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Colour angular errors (H, W) from dark (0°) to bright (30° and more); black where there is none."""
+    from matplotlib import colormaps
+
+    coloured = colormaps["inferno"](np.nan_to_num(error) / ERROR_RANGE, bytes=True)[..., :3]
+    return np.where(np.isfinite(error)[..., None], coloured, 0).astype(np.uint8)
+
+
+def _sixteen_bits(values: FloatArray) -> NDArray[np.uint16]:
+    return np.rint(np.clip(values, 0.0, 1.0) * 65535).astype(np.uint16)

@@ -1,0 +1,105 @@
+"""``viewer.html``: one self-contained page in which the object is relit by dragging a light, turned, and inspected."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import zlib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.files import atomic_write
+from maxsparse.stereo.estimate import NormalMap
+from maxsparse.stereo.mesh import Mesh, make_mesh
+
+__all__ = ["write_viewer"]
+
+MAX_VERTICES = 250_000  # keeps the page at a few megabytes
+ERROR_RANGE = 30.0  # degrees that the brightest colour stands for
+
+
+def write_viewer(
+    result: NormalMap,
+    depth: FloatArray,
+    path: str | os.PathLike[str],
+    *,
+    K: ArrayLike | None = None,
+    title: str = "maxsparse: photometric stereo",
+) -> None:
+    """Write a page that needs no network and no server.
+
+    Parameters
+    ----------
+    result : NormalMap
+    depth : ndarray of shape (H, W)
+        From :func:`maxsparse.stereo.integrate`.
+    path : str or path
+        File to write.
+    K : array-like of shape (3, 3) or None, default=None
+        Camera matrix if the depth is perspective.
+    title : str
+        Heading of the page.
+
+    Notes
+    -----
+    The page holds every vertex as 16-bit integers, compressed; it draws with WebGL 2. Light is direct: it casts no
+    shadows on the object.
+    """
+    mesh = make_mesh(depth, result.normals, colour=result.colour, K=K, max_vertices=MAX_VERTICES)
+    H, W = depth.shape
+    facts = [f"{result.method}", f"{len(result.scene.lights)} lights", f"{int(result.mask.sum()):,} pixels"]
+    if result.mean_error is not None:
+        facts.append(f"mean error {result.mean_error:.2f}°")
+    data = {
+        "width": W,
+        "height": H,
+        "vertices": len(mesh.vertices),
+        "hasError": result.error is not None,
+        "errorRange": ERROR_RANGE,
+        "arrays": _arrays(mesh, result),
+    }
+    parts = {name: (resources.files(__name__) / name).read_text(encoding="utf-8") for name in _FILES}
+    page = parts["page.html"]
+    # A closing tag inside a script would end it, wherever it stands.
+    fill = {
+        "TITLE": html.escape(title),
+        "FACTS": html.escape(" · ".join(facts)),
+        "STYLE": parts["page.css"],
+        "SCRIPT": parts["page.js"],
+        "DATA": json.dumps(data).replace("</", "<\\/"),
+    }
+    for name, text in fill.items():
+        page = page.replace(f"<!--{name}-->", text)
+    with atomic_write(path) as stream:
+        stream.write(page.encode("utf-8"))
+
+
+_FILES = ("page.html", "page.css", "page.js")
+
+
+def _arrays(mesh: Mesh, result: NormalMap) -> dict[str, str]:
+    """Return every array the page needs as compressed base64 text."""
+    r, c = mesh.pixels.T
+    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+    half = max(float((high - low).max()) / 2, 1e-12)
+    place = (mesh.vertices - (low + high) / 2) / half
+    error = np.zeros(len(r)) if result.error is None else np.nan_to_num(result.error[r, c], nan=ERROR_RANGE)
+    return {
+        "positions": _pack(np.rint(place * 32767).astype(np.int16)),
+        "normals": _pack(np.rint(mesh.normals * 32767).astype(np.int16)),
+        "colours": _pack(mesh.colours),
+        "confidence": _pack(np.rint(255 * result.confidence[r, c]).astype(np.uint8)),
+        "error": _pack(np.rint(255 * np.clip(error / ERROR_RANGE, 0, 1)).astype(np.uint8)),
+        "faces": _pack(mesh.faces.astype(np.uint32)),
+    }
+
+
+def _pack(array: NDArray[Any]) -> str:
+    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"))
+    return base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")

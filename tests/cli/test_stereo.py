@@ -1,0 +1,73 @@
+"""``maxsparse stereo`` as a user meets it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from maxsparse import stereo
+
+cv2 = pytest.importorskip("cv2")
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "maxsparse", "stereo", *arguments], capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photographs")
+    y, x = np.mgrid[1:-1:40j, -1:1:40j]
+    inside = x**2 + y**2 < 0.85
+    normals = np.dstack([x, y, np.sqrt(np.maximum(1 - x**2 - y**2, 0))])
+    lights = stereo.hemisphere_lights(8, lowest=0.5, rng=0)
+    for i, light in enumerate(lights):
+        image = np.where(inside, np.maximum(normals @ light, 0), 0)
+        cv2.imwrite(str(folder / f"{i}.png"), np.rint(image * 60000).astype(np.uint16))
+    cv2.imwrite(str(folder / "mask.png"), np.where(inside, 255, 0).astype(np.uint8))
+    np.savetxt(folder / "lights.txt", lights)
+    np.save(folder / "truth.npy", normals * inside[..., None])
+    return folder
+
+
+def test_a_folder_becomes_normals_a_mesh_and_a_page(folder, tmp_path):
+    out = tmp_path / "out"
+    done = run(str(folder), "-o", str(out), "--mesh", "ply")
+    assert done.returncode == 0, done.stderr
+    assert "drag the light" in done.stdout
+    normals, truth = np.load(out / "normals.npy"), np.load(folder / "truth.npy")
+    inside = truth[..., 2] > 0
+    assert np.median((normals * truth).sum(axis=2)[inside]) > 0.999
+    assert {path.name for path in out.glob("mesh.*")} == {"mesh.ply"}
+    assert (out / "viewer.html").stat().st_size > 10_000
+
+
+def test_help_and_bad_use(folder, tmp_path):
+    shown = run("--help")
+    assert shown.returncode == 0
+    assert "calibrate" in shown.stdout
+    assert "--method" in run("estimate", "--help").stdout
+    missing = run(str(tmp_path / "nowhere"))
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("maxsparse: ")
+    assert "Traceback" not in missing.stderr
+    wrong = run(str(folder), "--method", "magic", "-o", str(tmp_path / "o"))
+    assert wrong.returncode == 1
+    assert "method must be one of" in wrong.stderr
+
+
+def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):
+    lights = np.loadtxt(folder / "lights.txt") * [1, -1, 1]
+    np.savetxt(tmp_path / "l.txt", lights)
+    done = run(str(folder), "--lights", str(tmp_path / "l.txt"), "-o", str(tmp_path / "o"), "--mesh", "", "--no-viewer")
+    assert done.returncode == 0
+    assert "warning: the normals form a surface only if one axis is turned over" in done.stderr
+    assert ".py" not in done.stderr
+
+
+def test_calibrate_writes_lights_that_load(data, tmp_path):
+    done = run("calibrate", str(data("uw/chrome")), "-o", str(tmp_path / "lights.txt"))
+    assert done.returncode == 0, done.stderr
+    scene = stereo.load(data("uw/cat"), lights=tmp_path / "lights.txt")
+    assert scene.lights.shape == (12, 3)

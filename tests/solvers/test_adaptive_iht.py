@@ -1,0 +1,91 @@
+"""Adaptive IHT against the layers of the existence proof, written out."""
+
+import numpy as np
+import pytest
+
+import maxsparse as ms
+from maxsparse.solvers import Layer, adaptive_layers, aiht, hard_threshold
+
+
+def test_hard_threshold():
+    x = np.array([[3.0, -5.0, 1.0, 4.0, -2.0]])
+    np.testing.assert_array_equal(hard_threshold(x, 2), [[0, -5, 0, 4, 0]])
+    np.testing.assert_array_equal(hard_threshold(x, 1, on=[0, 0, 1, 0, 0]), [[0, -5, 1, 0, 0]])
+    np.testing.assert_array_equal(hard_threshold(x, 1, off=[0, 1, 0, 0, 0]), [[0, 0, 0, 4, 0]])
+    np.testing.assert_array_equal(hard_threshold(x, 9, off=[0, 1, 0, 0, 0]), [[3, 0, 1, 4, -2]])
+    np.testing.assert_array_equal(hard_threshold(x, 0), np.zeros((1, 5)))
+    np.testing.assert_array_equal(hard_threshold([[1.0, -1.0, 1.0]], 2), [[1, -1, 0]])  # ties: the lower index
+    with pytest.raises(ValueError, match="overlap"):
+        hard_threshold(x, 1, on=[1, 0, 0, 0, 0], off=[1, 0, 0, 0, 0])
+    with pytest.raises(ValueError, match=r"on must have shape \(5,\) or \(1, 5\)"):
+        hard_threshold(x, 1, on=[1, 0])
+
+
+def proof_layers(parts, k_c, k_x, mu, iterations):
+    """Write out the layers of the paper's proof: U alone, padding, then [U, A] with supports remembered."""
+    U, A = parts.centers, parts.details
+    n, c = U.shape
+    m = A.shape[1]
+    full = np.hstack([U, A])
+    first = Layer(np.eye(c) - mu * U.T @ U, mu * U.T, k_c)
+    padding = Layer(np.vstack([np.eye(c), np.zeros((m, c))]), np.zeros((c + m, n)), c + m)
+
+    def on(z):
+        return np.hstack([z[:, :c] != 0, np.zeros((len(z), m), dtype=bool)])
+
+    def off(z):
+        clusters = z[:, :c] != 0
+        return np.hstack([~clusters, ~clusters[:, parts.labels]])
+
+    second = Layer(np.eye(c + m) - mu * full.T @ full, mu * full.T, k_x, on, off)
+    return [first] * iterations + [padding] + [second] * iterations
+
+
+def test_compiled_form_finds_what_the_layers_of_the_proof_find():
+    parts = ms.dictionaries.clustered(80, 60, clusters=20, epsilon=1e-3, rng=0)
+    X, Y = ms.signals.sample(parts, 30, sparsity=2, rng=1)
+    z = adaptive_layers(Y, proof_layers(parts, k_c=2, k_x=2, mu=0.25, iterations=400))
+    written_out = z[:, 20:] / (parts.epsilon * parts.norms)
+    compiled = aiht(parts, Y, sparsity=2)
+    agree = (np.argsort(-np.abs(written_out), axis=1)[:, :2] == np.argsort(-compiled.scores, axis=1)[:, :2]).all(axis=1)
+    assert agree.mean() > 0.9
+    assert ms.metrics.strict_accuracy(X, np.abs(written_out)) > 0.9
+    assert ms.metrics.exact_recovery(X, compiled.coef, tol=1e-5) > 0.9
+
+
+@pytest.mark.parametrize("epsilon", [1e-1, 1e-3, 1e-5])
+def test_keeps_recovering_as_clusters_collapse(epsilon):
+    parts = ms.dictionaries.clustered(60, 180, clusters=60, epsilon=epsilon, rng=0)
+    X, Y = ms.signals.sample(parts, 60, sparsity=2, rng=1)
+    adaptive = ms.metrics.strict_accuracy(X, aiht(parts, Y, sparsity=2).scores)
+    assert adaptive > 0.85
+    if epsilon <= 1e-3:
+        plain = ms.solvers.iht(parts, Y, sparsity=2)
+        assert ms.metrics.strict_accuracy(X, plain.scores) < 0.2
+
+
+def test_two_atoms_of_one_cluster():
+    parts = ms.dictionaries.clustered(60, 80, clusters=20, epsilon=1e-3, rng=0)
+    x = np.zeros((1, 80))
+    x[0, [4, 6]] = [1.0, 0.7]  # both in cluster 1
+    assert parts.labels[4] == parts.labels[6]
+    result = aiht(parts, x @ parts.matrix.T, sparsity=2, cluster_sparsity=1)
+    np.testing.assert_allclose(result.coef, x, atol=1e-6)
+
+
+def test_whitened_parts():
+    parts = ms.dictionaries.clustered(30, 60, clusters=30, epsilon=1e-3, rng=0)
+    X, Y = ms.signals.sample(parts, 60, sparsity=2, rng=1)
+    assert ms.metrics.strict_accuracy(X, aiht(parts, Y, sparsity=2, precondition=True).scores) > 0.5
+
+
+def test_bad_arguments():
+    parts = ms.dictionaries.clustered(10, 20, clusters=5, rng=0)
+    with pytest.raises(ValueError, match=r"needs a ClusteredDictionary .* got ndarray"):
+        aiht(parts.matrix, np.ones((1, 10)), sparsity=1)
+    with pytest.raises(ValueError, match="cluster_sparsity must be from 0 to 5, got 6"):
+        aiht(parts, np.ones((1, 10)), sparsity=1, cluster_sparsity=6)
+    with pytest.raises(ValueError, match="layers is empty"):
+        adaptive_layers(np.ones((1, 3)), [])
+    with pytest.raises(ValueError, match="layer 1 does not fit"):
+        adaptive_layers(np.ones((1, 3)), [Layer(np.eye(4), np.ones((4, 3)), 1), Layer(np.eye(5), np.ones((5, 3)), 1)])

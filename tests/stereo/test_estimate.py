@@ -1,0 +1,86 @@
+"""From a scene to a normal map."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from maxsparse import stereo
+from maxsparse.stereo import estimate
+from maxsparse.stereo.methods import METHODS
+
+
+def test_normals_are_zero_outside_the_mask(matt_ball):
+    result = stereo.estimate_normals(matt_ball)
+    assert result.normals.shape == (48, 48, 3)
+    assert result.inliers.shape == (48, 48, 14)
+    for picture in (result.normals, result.confidence, result.albedo, result.inliers):
+        assert not picture[~matt_ball.mask].any()
+    assert np.isnan(result.error[~matt_ball.mask]).all()
+    assert result.mean_error == pytest.approx(np.mean(result.error[matt_ball.mask]))
+    assert result.mean_error < 1.0
+    assert "mean error" in repr(result)
+
+
+def test_robust_methods_beat_least_squares(matt_ball):
+    error = {name: stereo.estimate_normals(matt_ball, name).mean_error for name in METHODS}
+    assert error["ls"] > 5
+    assert error["consensus"] < 0.1
+    assert error["l1"] < error["ls"]
+    assert error["sbl"] < error["ls"]
+    assert error["auto"] < 1.0
+
+
+def test_chunks_and_threads_change_nothing(matt_ball, monkeypatch):
+    whole = stereo.estimate_normals(matt_ball, "consensus", n_threads=1)
+    monkeypatch.setattr(estimate, "CHUNK_PIXELS", 100)
+    parts = stereo.estimate_normals(matt_ball, "consensus")
+    np.testing.assert_array_equal(whole.normals, parts.normals)
+
+
+def test_a_seed_gives_the_same_numbers(matt_ball):
+    first, second, third = (stereo.estimate_normals(matt_ball, "rnd4", rng=seed).normals for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert (first != third).any()
+
+
+@pytest.mark.parametrize(("flip", "message"), [([1, -1, 1], "one axis is turned over"), ([-1, 1, 1], "turned over")])
+def test_a_mirrored_frame_is_told(matt_ball, flip, message):
+    images = np.stack([matt_ball.picture(column) for column in matt_ball.readings.T])
+    scene = stereo.make_scene(images, matt_ball.lights * np.array(flip), mask=matt_ball.mask)
+    with pytest.warns(stereo.FrameWarning, match=message):
+        stereo.estimate_normals(scene, "consensus")
+
+
+def test_normals_that_point_away_are_told(matt_ball):
+    images = np.stack([matt_ball.picture(column) for column in matt_ball.readings.T])
+    with pytest.warns(stereo.FrameWarning):
+        scene = stereo.make_scene(images, matt_ball.lights * np.array([1, 1, -1]), mask=matt_ball.mask)
+    with pytest.warns(stereo.FrameWarning, match="point away from the camera"):
+        stereo.estimate_normals(scene, "ls")
+
+
+def test_pixels_that_are_black_under_every_light_are_counted(matt_ball):
+    readings = matt_ball.readings.copy()
+    readings[:7] = 0
+    result = stereo.estimate_normals(replace(matt_ball, readings=readings))
+    assert result.missing == 7
+    assert "7 pixels without" in repr(result)
+    assert np.isnan(result.error[matt_ball.mask]).sum() == 7
+    assert result.mean_error < 1
+
+
+def test_unknown_method_and_own_method(matt_ball, monkeypatch):
+    with pytest.raises(ValueError, match="method must be one of"):
+        stereo.estimate_normals(matt_ball, "nonsense")
+    monkeypatch.setattr("maxsparse.stereo.methods.METHODS", dict(METHODS))
+    with pytest.raises(ValueError, match="exists already"):
+        stereo.register("ls", lambda readings, lights: None)
+
+
+def test_colour_is_the_albedo_times_the_tint():
+    images = np.zeros((5, 8, 8, 3))
+    lights = stereo.hemisphere_lights(5, lowest=0.5, rng=0)
+    images[...] = (lights[:, 2, None, None, None] * 0.5) * np.array([1.0, 0.5, 0.25])
+    result = stereo.estimate_normals(stereo.make_scene(images, lights), "ls")
+    np.testing.assert_allclose(result.colour[0, 0], [0.5, 0.25, 0.125], rtol=1e-5)

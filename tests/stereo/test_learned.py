@@ -1,0 +1,171 @@
+"""The network of ``auto``: where it starts, what leaves it unchanged, and its file."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from maxsparse import stereo
+from maxsparse.metrics import angular_error
+from maxsparse.stereo.learned.forward import refine
+from maxsparse.stereo.learned.model import ReadingNetwork
+from maxsparse.stereo.learned.start import first_guess
+from maxsparse.stereo.learned.store import bundled_path, load_network, load_weights, save_network
+from maxsparse.stereo.learned.synthesis import sample_lights, sample_readings
+from maxsparse.stereo.learned.train import train, training_loss
+
+LIGHTS = stereo.hemisphere_lights(18, rng=5)
+
+
+def synthetic(count=200, lights=LIGHTS, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return sample_readings(torch.as_tensor(lights, dtype=torch.float32), count, generator)
+
+
+def run(network, readings, lights):
+    start, guess = first_guess(readings, lights)
+    with torch.inference_mode():
+        return network(start.tensors()), guess
+
+
+@pytest.fixture(scope="module")
+def stirred():
+    """A network whose weights do something, unlike the first ones."""
+    torch.manual_seed(0)
+    network = ReadingNetwork()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape))
+    return network.eval()
+
+
+def test_an_untrained_network_is_a_weighted_consensus_fit():
+    truth = synthetic()
+    refined, guess = run(ReadingNetwork().eval(), truth.values.double().numpy(), LIGHTS)
+    certain = guess.inliers.sum(axis=1) >= 8
+    angles = angular_error(refined.normals.numpy()[certain], guess.normals[certain])
+    assert np.median(angles) < 1.0
+
+
+def test_the_order_of_the_lights_does_not_matter(stirred):
+    o = synthetic().values.double().numpy()
+    order = np.random.default_rng(0).permutation(18)
+    network = stirred
+    start = first_guess(o, LIGHTS)[0].tensors()
+    shuffled = replace(
+        start,
+        values=start.values[:, order],
+        lights=start.lights[order],
+        logits=start.logits[:, order],
+        lit=start.lit[:, order],
+    )
+    with torch.inference_mode():
+        a, b = network(start), network(shuffled)
+    torch.testing.assert_close(a.normals, b.normals, atol=2e-4, rtol=0)
+    torch.testing.assert_close(a.logits[:, order], b.logits, atol=5e-3, rtol=1e-3)
+
+
+def test_turning_the_rig_about_the_view_turns_the_normals(stirred):
+    angle = 0.7
+    turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+    o = synthetic().values.double().numpy()
+    a, _ = run(stirred, o, LIGHTS)
+    b, _ = run(stirred, o, LIGHTS @ turn.T)
+    expected = a.normals.double().numpy() @ turn.T
+    assert np.quantile(angular_error(b.normals.numpy(), expected), 0.95) < 0.1
+
+
+@pytest.mark.parametrize("q", [9, 18, 50])
+def test_the_compiled_network_is_the_torch_one(stirred, tmp_path, q):
+    save_network(stirred, tmp_path / "n.safetensors")
+    lights = stereo.hemisphere_lights(q, rng=q)
+    start, guess = first_guess(synthetic(300, lights).values.double().numpy(), lights)
+    with torch.inference_mode():
+        expected = stirred(start.tensors())
+    answer = refine(start, load_weights(tmp_path / "n.safetensors"))
+    fitted = guess.inliers.sum(axis=1) >= 5  # elsewhere float32 cannot solve the 3×3 system well
+    assert fitted.mean() > 0.4
+    assert angular_error(answer.normals[fitted], expected.normals.numpy()[fitted]).max() < 0.2
+    np.testing.assert_allclose(answer.logits[fitted], expected.logits.numpy()[fitted], atol=0.05)
+    np.testing.assert_allclose(answer.log_error[fitted], expected.log_error.numpy()[fitted], atol=0.02)
+    np.testing.assert_allclose(answer.albedo[fitted], expected.albedo.numpy()[fitted], rtol=1e-2)
+
+
+def test_auto_needs_no_torch():
+    code = (
+        "import sys, numpy as np; from maxsparse import stereo; L = stereo.hemisphere_lights(8, rng=0);"
+        "stereo.estimate_normals(stereo.make_scene(np.random.default_rng(0).random((8, 3, 3)), L));"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+def test_synthetic_readings_are_what_they_claim():
+    generator = torch.Generator().manual_seed(3)
+    for q in (8, 20, 96):
+        lights = sample_lights(q, generator)
+        assert lights.shape == (q, 3)
+        torch.testing.assert_close(lights.norm(dim=1), torch.ones(q))
+        assert (lights[:, 2] > 0).all()
+        assert np.linalg.matrix_rank(lights.numpy(), tol=1e-3) == 3
+        truth = sample_readings(lights, 500, generator)
+        assert torch.isfinite(truth.values).all()
+        assert (truth.values >= 0).all()
+        # Inliers alone give the true normal: a fit to them is far better than one to everything.
+        enough = truth.inliers.sum(1) >= 5
+        errors = []
+        for rows in (truth.inliers, torch.ones_like(truth.inliers)):
+            w = rows[enough].double()
+            L = lights.double()
+            A = torch.einsum("pq,qi,qj->pij", w, L, L) + 1e-9 * torch.eye(3).double()
+            b = torch.einsum("pq,qi->pi", w * truth.values[enough].double(), L)
+            n = torch.linalg.solve(A, b[..., None])[..., 0]
+            errors.append(np.median(angular_error(n.numpy(), truth.normals[enough].numpy())))
+        assert errors[0] < 0.8 * errors[1]
+
+
+def test_training_learns():
+    """A few steps of the real loop lower the loss on data the network has not seen."""
+    truth = synthetic(600, seed=9)
+    start = first_guess(truth.values.double().numpy(), LIGHTS)[0].tensors()
+    torch.manual_seed(0)
+    networks = ReadingNetwork(), train(8.0, seed=0)
+    with torch.no_grad():
+        before, after = (float(training_loss(network(start), truth)) for network in networks)
+    assert after < before
+
+
+def test_the_file_keeps_everything_and_refuses_what_it_is_not(stirred, tmp_path):
+    path = tmp_path / "n.safetensors"
+    save_network(stirred, path)
+    o = synthetic().values.double().numpy()
+    a, b = run(stirred, o, LIGHTS)[0], run(load_network(path), o, LIGHTS)[0]
+    assert torch.equal(a.normals, b.normals)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match="cannot read"):
+        load_network(path)
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.zeros(2)}, path, metadata={"format": "other"})
+    with pytest.raises(ValueError, match="no network of photometric stereo"):
+        load_network(path)
+    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "999999", "state": "12"}
+    save_file({"a": torch.zeros(2)}, path, metadata=sizes)
+    with pytest.raises(ValueError, match="not credible"):
+        load_network(path)
+
+
+def test_the_bundled_network_beats_consensus_on_materials_it_has_not_seen():
+    if not bundled_path().is_file():
+        pytest.skip("no network is bundled; auto is consensus")
+    network = load_network(bundled_path())
+    for q in (10, 40):
+        lights = stereo.hemisphere_lights(q, rng=q)
+        truth = synthetic(1500, lights, seed=77)
+        refined, guess = run(network, truth.values.double().numpy(), lights)
+        n = truth.normals.numpy()
+        assert angular_error(refined.normals.numpy(), n).mean() < 0.8 * angular_error(guess.normals, n).mean()
