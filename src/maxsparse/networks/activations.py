@@ -75,9 +75,10 @@ class _HELU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, sigma: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.sigma = sigma
+        # The ramp is above |x| exactly where |x| > 1.
         magnitude = x.abs()
-        ramp = ((magnitude - (1.0 - sigma)) / sigma).clamp_(min=0.0)
-        return torch.where(magnitude < 1.0, ramp, magnitude).copysign_(x)
+        ramp = magnitude.sub(1.0 - sigma).mul_(1.0 / sigma).clamp_(min=0.0)
+        return torch.minimum(magnitude, ramp, out=magnitude).copysign_(x)
 
     @staticmethod
     @once_differentiable

@@ -18,7 +18,7 @@ A **task**
       torch.distributed it is the wrapped module that exchanges gradients.
     - ``validate(network)``: a dict of plain JSON with the key ``"score"``, larger for better; the network is in
       evaluation mode, gradients are off. The weights with the best score are kept. Lists named ``"strict"`` and
-      ``"loose"`` are shown by the progress bar as s-acc and l-acc.
+      ``"loose"`` are shown by the progress bar as s-acc and l-acc. A FloatingPointError tells of divergence.
 
 **Settings**
     A :class:`Settings`, most easily from :data:`PRESETS`: optimiser, learning rate, batch size and schedule.

@@ -108,6 +108,8 @@ class SupportTask:
         for d in self.sparsities:
             X, Y = self._validation_set(d)
             scores = network.scores(Y)
+            if not np.isfinite(scores).all():
+                raise FloatingPointError("scores became NaN or infinite")
             strict.append(metrics.strict_accuracy(X, scores))
             loose.append(metrics.loose_accuracy(X, scores, n))
         score = float(np.mean(strict + loose))

@@ -125,8 +125,11 @@ class Run:
         found: dict[str, Any] = {"score": 0.0}
         if self.processes.first:
             network.eval()
-            with torch.no_grad():
-                found = self.task.validate(network)
+            try:
+                with torch.no_grad():
+                    found = self.task.validate(network)
+            except FloatingPointError as error:
+                self.diverged(str(error))
         (score,) = self.processes.agree(float(found["score"]))
         entry = {"samples": report.samples, "loss": report.loss, **found, "score": score}
         report.history.append(entry)
