@@ -66,7 +66,7 @@ def test_import_is_light():
     assert not heavy & loaded
 
 
-@pytest.mark.parametrize("name", ["dictionaries", "signals", "metrics", "theory", "solvers", "stereo"])
+@pytest.mark.parametrize("name", ["dictionaries", "signals", "metrics", "theory", "solvers", "stereo", "recovery"])
 def test_nothing_classical_loads_torch(name):
     code = f"import sys, maxsparse; maxsparse.{name}; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,15 +18,36 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, signals, solvers, stereo, theory
+    from maxsparse import dictionaries, metrics, networks, recovery, signals, solvers, stereo, theory, training
+    from maxsparse.recovery import SparseRecoverer, load
     from maxsparse.result import Result
     from maxsparse.solvers import solve
 
-__all__ = ["Result", "__version__", "dictionaries", "metrics", "signals", "solve", "solvers", "stereo", "theory"]
+__all__ = [
+    "Result",
+    "SparseRecoverer",
+    "__version__",
+    "dictionaries",
+    "load",
+    "metrics",
+    "networks",
+    "recovery",
+    "signals",
+    "solve",
+    "solvers",
+    "stereo",
+    "theory",
+    "training",
+]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "signals", "solvers", "stereo", "theory")
-_OBJECTS = {"Result": "maxsparse.result", "solve": "maxsparse.solvers"}
+_MODULES = ("dictionaries", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "theory", "training")
+_OBJECTS = {
+    "Result": "maxsparse.result",
+    "SparseRecoverer": "maxsparse.recovery",
+    "load": "maxsparse.recovery",
+    "solve": "maxsparse.solvers",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,8 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.fit import fit
+from maxsparse.cli.reproduce import reproduce
 from maxsparse.cli.stereo import app as stereo
 
 __all__ = ["app", "main"]
@@ -38,6 +40,8 @@ def options(
 
 
 app.command()(demo)
+app.command()(reproduce)
+app.command()(fit)
 app.add_typer(stereo, name="stereo")
 
 

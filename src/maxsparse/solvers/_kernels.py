@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 # Sums may be reordered (it is fixed at compile time, so results stay reproducible) and multiply-adds fused.
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
-COLUMN_TILE = 128  # a tile of Φ this wide stays in the second-level cache while many rows pass
+COLUMN_TILE = 32  # columns of Φ that are handled together
 ROW_BLOCK = 32
 # Work is dealt out as many strided slices: hard signals that stand together do not end up on one thread.
 SLICES = 64
@@ -47,43 +47,46 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     out = np.empty((N, m), dtype=Y.dtype)
     for block in prange((N + ROW_BLOCK - 1) // ROW_BLOCK):
         first, last = block * ROW_BLOCK, min(N, (block + 1) * ROW_BLOCK)
-        whole = last - (last - first) % 4
+        # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
+        tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
+        rows = np.zeros((4, n), dtype=Y.dtype)
+        sums = np.empty((4, COLUMN_TILE), dtype=Y.dtype)
         for start in range(0, m, COLUMN_TILE):
-            for row in range(first, whole, 4):
-                _four_rows(Y[row : row + 4], matrix, start, min(m, start + COLUMN_TILE), out[row : row + 4])
-        if whole < last:  # the same code for the rows that are left, in the company of zeros
-            few, result = np.zeros((4, n), dtype=Y.dtype), np.empty((4, m), dtype=Y.dtype)
-            few[: last - whole] = Y[whole:last]
-            _four_rows(few, matrix, 0, m, result)
-            out[whole:last] = result[: last - whole]
+            width = min(m - start, COLUMN_TILE)
+            tile[:, :width] = matrix[:, start : start + width]
+            for row in range(first, last, 4):
+                count = min(4, last - row)
+                rows[:count] = Y[row : row + count]
+                _four_rows(rows, tile, sums)
+                out[row : row + count, start : start + width] = sums[:count, :width]
     return out
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _four_rows(Y: NDArray[Any], matrix: NDArray[Any], start: int, stop: int, out: NDArray[Any]) -> None:
-    """Set out[:, start:stop] = Y @ matrix[:, start:stop] for four rows, so that a load of `matrix` serves four."""
-    n = matrix.shape[0]
+def _four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
+    """Set out = Y @ tile for four rows, so that one load of `tile` serves four."""
+    n = tile.shape[0]
     y0, y1, y2, y3 = Y[0], Y[1], Y[2], Y[3]
     o0, o1, o2, o3 = out[0], out[1], out[2], out[3]
-    for j in range(start, stop):
+    for j in range(COLUMN_TILE):
         o0[j] = o1[j] = o2[j] = o3[j] = 0.0
     whole = n - n % 4
     for i in range(0, whole, 4):
-        p, q, r, s = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        p, q, r, s = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
         a0, b0, c0, d0 = y0[i], y0[i + 1], y0[i + 2], y0[i + 3]
         a1, b1, c1, d1 = y1[i], y1[i + 1], y1[i + 2], y1[i + 3]
         a2, b2, c2, d2 = y2[i], y2[i + 1], y2[i + 2], y2[i + 3]
         a3, b3, c3, d3 = y3[i], y3[i + 1], y3[i + 2], y3[i + 3]
-        for j in range(start, stop):
+        for j in range(COLUMN_TILE):
             e, f, g, h = p[j], q[j], r[j], s[j]
-            o0[j] += (a0 * e + b0 * f) + (c0 * g + d0 * h)
-            o1[j] += (a1 * e + b1 * f) + (c1 * g + d1 * h)
-            o2[j] += (a2 * e + b2 * f) + (c2 * g + d2 * h)
-            o3[j] += (a3 * e + b3 * f) + (c3 * g + d3 * h)
+            o0[j] = o0[j] + a0 * e + b0 * f + c0 * g + d0 * h
+            o1[j] = o1[j] + a1 * e + b1 * f + c1 * g + d1 * h
+            o2[j] = o2[j] + a2 * e + b2 * f + c2 * g + d2 * h
+            o3[j] = o3[j] + a3 * e + b3 * f + c3 * g + d3 * h
     for i in range(whole, n):
-        p = matrix[i]
+        p = tile[i]
         a0, a1, a2, a3 = y0[i], y1[i], y2[i], y3[i]
-        for j in range(start, stop):
+        for j in range(COLUMN_TILE):
             o0[j] += a0 * p[j]
             o1[j] += a1 * p[j]
             o2[j] += a2 * p[j]

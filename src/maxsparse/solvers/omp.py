@@ -89,7 +89,7 @@ def omp(
         limits = sparsities[batch.rows]
         most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
         floor = batch.noise * np.sqrt(batch.Phi.shape[0])
-        G = batch.atoms @ batch.Phi
+        G = batch.Phi.T @ batch.Phi
         alpha = times(batch.Y, batch.Phi)
         spent = np.zeros(len(batch.Y), dtype=np.int64)
         done = np.zeros(len(batch.Y), dtype=bool)
@@ -125,7 +125,7 @@ def _omp_rows(
     N, n = Y.shape
     m = G.shape[0]
     for piece in prange(min(N, SLICES)):
-        W = np.empty((most, m), dtype=Y.dtype)
+        W = np.empty((most, _unaligned(m)), dtype=Y.dtype)
         L = np.empty((most, most), dtype=Y.dtype)
         c, x, r = np.empty(most, dtype=Y.dtype), np.empty(most, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
         alpha = np.empty(m, dtype=Y.dtype)
@@ -159,10 +159,9 @@ def _omp_one(
     refused: NDArray[Any],
 ) -> tuple[int, bool]:
     """Solve for one signal; alpha is Φᵀy on entry and Φᵀr afterwards. Returns the number of atoms and success."""
-    m = G.shape[0]
     size2 = dot(y, y)
     goal2 = max(tol * tol * size2, floor * floor)
-    r2, count, refusals = size2, 0, 0
+    r2, count, refusals, weakest, exact = size2, 0, 0, 1.0, False
     while r2 > goal2 and count < limit:
         i = _argmax_magnitude(alpha)
         if alpha[i] == 0.0:
@@ -173,27 +172,27 @@ def _omp_one(
             rest -= W[l, i] * W[l, i]
         if rest <= 1e-12 * G[i, i]:  # depends on the chosen atoms to rounding: it can add nothing
             alpha[i] = 0.0
-            for l in range(count):
-                W[l, i] = 0.0
             refused[refusals] = i
             refusals += 1
             continue
+        weakest = min(weakest, rest / G[i, i])
         L[count, count] = np.sqrt(rest)
         c[count] = alpha[i] / L[count, count]
         chosen[count] = i
-        _next_direction(G[i], L[count], W, count, W[count])
+        _next_direction(G[i], L[count], W, count, c[count], alpha)
         for l in range(count + 1):  # atoms that are settled stay out of the race
-            W[count, chosen[l]] = 0.0
+            alpha[chosen[l]] = 0.0
         for l in range(refusals):
-            W[count, refused[l]] = 0.0
-        for j in range(m):
-            alpha[j] -= c[count] * W[count, j]
-        alpha[i] = 0.0
+            alpha[refused[l]] = 0.0
         r2 -= c[count] * c[count]
         count += 1
-        if r2 <= max(goal2, 1e-8 * size2):  # differences of squares are no longer good enough to judge by
-            r2 = _coefficients(y, atoms, chosen, L, c, count, x, r)
-    r2 = _coefficients(y, atoms, chosen, L, c, count, x, r)
+        # Differences of squares are good enough to judge by as long as they are large and the atoms not too similar.
+        exact = r2 <= max(goal2, 1e-8 * size2) or weakest < 1e-3
+        if exact:
+            _back_substitute(L, c, count, x)
+            r2 = _refine(y, atoms, chosen, L, count, x, r)
+    if not exact:
+        _back_substitute(L, c, count, x)
     return count, r2 <= goal2
 
 
@@ -209,17 +208,29 @@ def _argmax_magnitude(alpha: NDArray[Any]) -> int:
     return 0
 
 
+@njit(cache=True, nogil=True)
+def _unaligned(m: int) -> int:
+    """Return a row length of at least m, but no multiple of a page: such rows would fight for the same cache lines."""
+    return m + 8 + (-m) % 8
+
+
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _next_direction(g: NDArray[Any], l_row: NDArray[Any], W: NDArray[Any], count: int, w: NDArray[Any]) -> None:
-    """W = (g − Σ_l L_l w_l) / L_count, four rows of W at a time so that w is loaded a quarter as often."""
+def _next_direction(
+    g: NDArray[Any], l_row: NDArray[Any], W: NDArray[Any], count: int, c: float, alpha: NDArray[Any]
+) -> None:
+    """Set w = (g − Σ_l L_l w_l) / L_count as row `count` of W, and take c·w off alpha.
+
+    Four rows of W at a time, so that w is loaded and stored a quarter as often.
+    """
     m = g.shape[0]
+    w = W[count]
     for j in range(m):
         w[j] = g[j]
     whole = count - count % 4
     for l in range(0, whole, 4):
-        a, b, c, d = l_row[l], l_row[l + 1], l_row[l + 2], l_row[l + 3]
+        a, b, d, e = l_row[l], l_row[l + 1], l_row[l + 2], l_row[l + 3]
         for j in range(m):
-            w[j] -= (a * W[l, j] + b * W[l + 1, j]) + (c * W[l + 2, j] + d * W[l + 3, j])
+            w[j] = w[j] - a * W[l, j] - b * W[l + 1, j] - d * W[l + 2, j] - e * W[l + 3, j]
     for l in range(whole, count):
         a = l_row[l]
         for j in range(m):
@@ -227,25 +238,30 @@ def _next_direction(g: NDArray[Any], l_row: NDArray[Any], W: NDArray[Any], count
     scale = 1.0 / l_row[count]
     for j in range(m):
         w[j] *= scale
+        alpha[j] -= c * w[j]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _coefficients(
-    y: NDArray[Any],
-    atoms: NDArray[Any],
-    chosen: NDArray[Any],
-    L: NDArray[Any],
-    c: NDArray[Any],
-    count: int,
-    x: NDArray[Any],
-    r: NDArray[Any],
-) -> float:
-    """Solve Lᵀx = c, refine once in the residual, and return ‖y − Φ_S x‖²."""
+def _back_substitute(L: NDArray[Any], c: NDArray[Any], count: int, x: NDArray[Any]) -> None:
+    """Solve Lᵀx = c."""
     for i in range(count - 1, -1, -1):
         total = c[i]
         for l in range(i + 1, count):
             total -= L[l, i] * x[l]
         x[i] = total / L[i, i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _refine(
+    y: NDArray[Any],
+    atoms: NDArray[Any],
+    chosen: NDArray[Any],
+    L: NDArray[Any],
+    count: int,
+    x: NDArray[Any],
+    r: NDArray[Any],
+) -> float:
+    """Correct x once by the residual and return ‖y − Φ_S x‖²."""
     residual_into(y, atoms, chosen, x, count, r)
     step = np.empty(count, dtype=y.dtype)
     for l in range(count):

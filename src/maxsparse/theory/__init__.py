@@ -1,6 +1,28 @@
-"""What the paper proves, computable: coherence, and what shared layer weights may change."""
+"""What the paper proves, computable: coherence, isometry constants, and what shared layer weights may change."""
 
 from maxsparse.theory.coherence import coherence, cumulative_coherence
-from maxsparse.theory.precondition import precondition
+from maxsparse.theory.describe import Description, describe
+from maxsparse.theory.layers import GeneralisedIhtLayer, generalised_iht_layer, hard_threshold
+from maxsparse.theory.minimise import MinimisedRip, minimise_rip
+from maxsparse.theory.precondition import null_low_rank, precondition
+from maxsparse.theory.rip import IHT_THRESHOLD, RipConstant, rip_constant
+from maxsparse.theory.uniqueness import Spark, spark
 
-__all__ = ["coherence", "cumulative_coherence", "precondition"]
+__all__ = [
+    "IHT_THRESHOLD",
+    "Description",
+    "GeneralisedIhtLayer",
+    "MinimisedRip",
+    "RipConstant",
+    "Spark",
+    "coherence",
+    "cumulative_coherence",
+    "describe",
+    "generalised_iht_layer",
+    "hard_threshold",
+    "minimise_rip",
+    "null_low_rank",
+    "precondition",
+    "rip_constant",
+    "spark",
+]

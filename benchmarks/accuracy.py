@@ -1,0 +1,187 @@
+"""How accurate the paper's networks are after a fixed time of training, one network per process.
+
+python benchmarks/accuracy.py run residual --minutes 30      # train and test one of CONFIGURATIONS; resumes by itself
+python benchmarks/accuracy.py classical                      # ISTA, IHT, ℓ1 and the others on the same test signals
+python benchmarks/accuracy.py table                          # all results so far
+
+Every result is a file in benchmarks/results/accuracy, with seed, settings, versions and command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import maxsparse as ms
+from maxsparse import networks, training
+from maxsparse.files import atomic_write
+
+SEED, TEST_SEED = 0, 1_000_003
+N, M, SPARSITIES = 20, 100, range(1, 11)
+RESULTS = Path(__file__).parent / "results" / "accuracy"
+WORK = Path("accuracy-models")  # models and checkpoints; not part of the project
+
+# name: (network, hyperparameters, loss, amplitudes)
+CONFIGURATIONS: dict[str, tuple[str, dict, str, str]] = {
+    "residual": ("residual", {}, "softmax", "uniform"),
+    "residual-sigmoid": ("residual", {}, "sigmoid", "uniform"),
+    "residual-raw": ("residual", {"whiten": False}, "softmax", "uniform"),
+    "residual-plain": ("residual", {"residual": False}, "softmax", "uniform"),
+    "residual-helu": ("residual", {"activation": "helu"}, "softmax", "uniform"),
+    "residual-least-squares": ("residual", {"output": "estimate"}, "least_squares", "uniform"),
+    "ista-net": ("ista_net", {}, "least_squares", "uniform"),
+    "ista-net-untied": ("ista_net", {"tied": False}, "least_squares", "uniform"),
+    "ista-net-whitened": ("ista_net", {"whiten": True}, "least_squares", "uniform"),
+    "ista-net-softmax": ("ista_net", {"output": "logits"}, "softmax", "uniform"),
+    "iht-net": ("iht_net", {}, "least_squares", "uniform"),
+    "iht-net-whitened": ("iht_net", {"whiten": True}, "least_squares", "uniform"),
+    "iht-net-softmax": ("iht_net", {"output": "logits"}, "softmax", "uniform"),
+    "lstm": ("lstm", {}, "softmax", "uniform"),
+    "lstm-unit": ("lstm", {}, "softmax", "unit"),
+    "residual-unit": ("residual", {}, "softmax", "unit"),
+    "gru": ("lstm", {"cell": "gru"}, "softmax", "uniform"),
+    "lstm-feedback": ("lstm", {"feedback": True}, "softmax", "uniform"),
+}
+
+
+def test_signals(amplitudes: str, d: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    return ms.signals.sample(dictionary(), count, sparsity=d, amplitudes=amplitudes, rng=TEST_SEED + d)
+
+
+def dictionary() -> np.ndarray:
+    return ms.dictionaries.decaying(N, M, rng=SEED)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    name, hyperparameters, loss, amplitudes = CONFIGURATIONS[arguments.configuration]
+    hyperparameters = {**hyperparameters, **json.loads(arguments.hyperparameters)}
+    label = arguments.label or arguments.configuration
+    settings = training.PRESETS[arguments.preset].but(**json.loads(arguments.settings))
+    WORK.mkdir(exist_ok=True)
+    output = WORK / f"{label}.safetensors"
+    Phi = dictionary()
+    task = training.SupportTask(Phi, sparsity=(1, 10), amplitudes=amplitudes, loss=loss, rng=SEED)
+    network = networks.build(name, Phi, Y=task.typical(), rng=SEED, **hyperparameters)
+    resume = training.checkpoint_path(output).exists()
+    if output.exists() and not resume:
+        sys.exit(f"{output} is finished; remove it to train again")
+    report = training.train(
+        network,
+        task,
+        settings,
+        minutes=arguments.minutes,
+        samples=arguments.samples,
+        output=output,
+        resume=resume,
+        n_threads=arguments.threads,
+        progress=True,
+        callback=lambda report: print(
+            f"{report.seconds:6.0f} s  {report.samples:9,} signals  loss {report.loss:7.4f}  s-acc",
+            *(f"{value:.2f}" for value in report.history[-1]["strict"]),
+            flush=True,
+        ),
+    )
+    strict, loose = [], []
+    for d in SPARSITIES:
+        X, Y = test_signals(amplitudes, d, arguments.test)
+        scores = network.scores(Y)
+        strict.append(ms.metrics.strict_accuracy(X, scores))
+        loose.append(ms.metrics.loose_accuracy(X, scores, N))
+    write(
+        arguments.results,
+        label,
+        {
+            "network": name,
+            "hyperparameters": network.hyperparameters,
+            "parameters": sum(p.numel() for p in network.parameters()),
+            "task": task.settings,
+            "settings": settings.to_json(),
+            "minutes": arguments.minutes,
+            "samples": report.samples,
+            "seconds": report.seconds,
+            "threads": arguments.threads or torch.get_num_threads(),
+            "best_validation_at_samples": report.best["samples"],
+            "strict": strict,
+            "loose": loose,
+            "test_signals_per_sparsity": arguments.test,
+        },
+    )
+
+
+def classical(arguments: argparse.Namespace) -> None:
+    for method in arguments.methods:
+        for whitened in (False, True):
+            strict, loose, seconds = [], [], 0.0
+            for d in SPARSITIES:
+                X, Y = test_signals("uniform", d, arguments.test)
+                begun = time.perf_counter()
+                sparsity = d if method in ("omp", "iht") else None
+                result = ms.solve(dictionary(), Y, method=method, sparsity=sparsity, precondition=whitened)
+                seconds += time.perf_counter() - begun
+                strict.append(ms.metrics.strict_accuracy(X, result.scores))
+                loose.append(ms.metrics.loose_accuracy(X, result.scores, N))
+            label = f"{method}-whitened" if whitened else method
+            write(
+                label,
+                {"strict": strict, "loose": loose, "seconds": seconds, "test_signals_per_sparsity": arguments.test},
+            )
+
+
+def write(folder: Path, label: str, result: dict) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    result |= {
+        "label": label,
+        "dictionary": f"decaying({N}, {M}, rng={SEED})",
+        "test_seed": TEST_SEED,
+        "versions": {"maxsparse": ms.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "machine": platform.machine(),
+        "command": shlex.join(["python", *sys.argv]),
+    }
+    with atomic_write(folder / f"{label}.json") as stream:
+        stream.write(json.dumps(result, indent=1).encode() + b"\n")
+    print(label, "strict", *(f"{value:.3f}" for value in result["strict"]))
+
+
+def table(arguments: argparse.Namespace) -> None:
+    results = [json.loads(path.read_text()) for path in sorted(arguments.results.glob("*.json"))]
+    for measure in ("strict", "loose"):
+        print(f"\n{measure:24} {'signals':>10} " + " ".join(f"d={d:<3}" for d in SPARSITIES))
+        for result in results:
+            values = " ".join(f"{value:5.3f}" for value in result[measure])
+            print(f"{result['label']:24} {result.get('samples', ''):>10} {values}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run")
+    one.add_argument("configuration", choices=CONFIGURATIONS)
+    one.add_argument("--minutes", type=float)
+    one.add_argument("--samples", type=int)
+    one.add_argument("--threads", type=int)
+    one.add_argument("--preset", default="modern", choices=training.PRESETS)
+    one.add_argument("--settings", default="{}", help="JSON of changes to the preset")
+    one.add_argument("--hyperparameters", default="{}", help="JSON of changes to the configuration")
+    one.add_argument("--label", help="name of the result, by default that of the configuration")
+    one.add_argument("--test", type=int, default=5000, help="test signals per sparsity")
+    one.set_defaults(run=run)
+    other = commands.add_parser("classical")
+    other.add_argument("--methods", nargs="+", default=["omp", "ista", "iht", "l1", "sbl"])
+    other.add_argument("--test", type=int, default=1000)
+    other.set_defaults(run=classical)
+    commands.add_parser("table").set_defaults(run=table)
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()

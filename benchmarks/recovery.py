@@ -1,0 +1,146 @@
+"""Accuracy against time per signal: every method on one dictionary, and the table of the guide.
+
+python benchmarks/recovery.py --signals 1000             the authors' dictionary if its file is there, and fresh ones
+python benchmarks/recovery.py --picture recovery.png     also draws accuracy against time
+Time is the processor time of all threads, so that a busy machine does not count against a method.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+import maxsparse as ms
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "results" / "recovery.json"
+SPARSITIES = (2, 4, 6, 7, 8, 9, 10, 12)
+CURVE_SPARSITIES = (6, 8, 10)
+
+
+def dictionaries():
+    """Yield names and dictionaries: the authors' where the file exists, then decaying ones of fresh seeds."""
+    data = Path(os.environ.get("MAXSPARSE_DATA", ROOT.parent.parent / "shared" / "data")) / "authors_20x100.npz"
+    if data.exists():
+        yield "authors", ms.dictionaries.load(data, "Phi").astype(np.float64)
+    else:
+        print(f"{data} is missing: the authors' dictionary is left out")
+    for seed in (2024, 2025):
+        yield f"decaying 20x100, seed {seed}", ms.dictionaries.decaying(20, 100, rng=seed)
+
+
+def measure(Phi, method, d, N, amplitudes="uniform"):
+    """Return strict accuracy, share recovered, share certified, false certificates and ms of processor time."""
+    X, Y = ms.signals.sample(Phi, N, sparsity=d, amplitudes=amplitudes, rng=10_000 + d)
+    method(Y[:3])  # compile
+    begun = time.process_time()
+    result = method(Y)
+    milliseconds = 1e3 * (time.process_time() - begun) / N
+    right = (result.support == (X != 0)).all(axis=1)
+    return {
+        "d": d,
+        "top d": round(ms.metrics.strict_accuracy(X, result.scores), 4),
+        "recovered": round(float(right.mean()), 4),
+        "certified": round(float(result.certified.mean()), 4),
+        "false": int((result.certified & ~right).sum()),
+        "cpu ms": round(milliseconds, 4),
+    }
+
+
+def tenfold(rng, size):
+    return 10.0 ** rng.uniform(-1, 0, size) * rng.choice([-1.0, 1.0], size)
+
+
+def table(N, budget):
+    """Measure the default recoverer at every d, on every dictionary; other amplitudes on the first."""
+    figures = {}
+    for number, (name, Phi) in enumerate(dictionaries()):
+        model = ms.SparseRecoverer(Phi, budget=budget)
+        figures[name] = []
+        for d in SPARSITIES:
+            figures[name].append(measure(Phi, model.recover, d, N if d < 10 else max(100, N // 4)))
+            print(name, figures[name][-1], flush=True)
+        if number == 0:
+            for law in ("unit", "gaussian", tenfold):
+                label = law if isinstance(law, str) else "tenfold"
+                figures[f"{name}, {label} amplitudes"] = [
+                    measure(Phi, model.recover, d, max(100, N // 2), law) for d in (6, 8)
+                ]
+                print(label, figures[f"{name}, {label} amplitudes"], flush=True)
+    return figures
+
+
+def methods(Phi):
+    """Yield the methods of the picture, by name."""
+
+    def classical(name, **options):
+        return lambda d: lambda Y: ms.solve(Phi, Y, method=name, sparsity=d, **options)
+
+    yield "OMP", classical("omp", precondition=False)
+    yield "OMP, whitened", classical("omp")
+    yield "l1, whitened", classical("l1")
+    yield "SBL (EM), whitened", classical("sbl", update="em")
+    yield "SBL (convex), whitened", classical("sbl", update="convex")
+    for budget in ("none", 300, 3_000, 30_000):
+        label = "learned SBL, decoded" if budget == "none" else f"ours, {budget} sets"
+        yield label, lambda d, budget=budget: ms.SparseRecoverer(Phi, budget=budget).recover
+
+
+def curves(N):
+    """Measure every method at a few sparsities."""
+    Phi = ms.dictionaries.decaying(20, 100, rng=2024)
+    figures = {}
+    for label, make in methods(Phi):
+        figures[label] = [measure(Phi, make(d), d, N) for d in CURVE_SPARSITIES]
+        print(label, [(row["d"], row["recovered"], row["cpu ms"]) for row in figures[label]], flush=True)
+    return figures
+
+
+def draw(figures, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, len(CURVE_SPARSITIES), figsize=(14, 4.2), layout="constrained", sharey=True)
+    for column, (axes, d) in enumerate(zip(panels, CURVE_SPARSITIES, strict=True)):
+        ours = [label for label in figures if label.startswith(("learned", "ours"))]
+        for label, rows in figures.items():
+            if label not in ours:
+                axes.plot(rows[column]["cpu ms"], rows[column]["recovered"], "o", label=label)
+        line = [figures[label][column] for label in ours]
+        axes.plot(
+            [row["cpu ms"] for row in line], [row["recovered"] for row in line], "k.-", label="maxsparse, by budget"
+        )
+        axes.set(title=f"d = {d}", xscale="log", xlabel="processor ms per signal", ylim=(-0.02, 1.02))
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("support exactly right")
+    panels[0].legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--signals", type=int, default=1000)
+    parser.add_argument("--budget", default="normal")
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    summary = {
+        "command": f"python benchmarks/recovery.py --signals {options.signals} --budget {options.budget}",
+        "table": table(options.signals, options.budget),
+    }
+    options.results.write_text(json.dumps(summary, indent=1) + "\n")
+    if options.picture:
+        summary["curves"] = curves(max(100, options.signals // 4))
+        options.results.write_text(json.dumps(summary, indent=1) + "\n")
+        draw(summary["curves"], options.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""``maxsparse reproduce``: the paper's figures and tables, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maxsparse.experiments.presets import PRESETS
+
+if TYPE_CHECKING:
+    from maxsparse.experiments import Outcome
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Name of an experiment, or 'all'.", show_default=False)] = None,
+    preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), laptop (minutes) or paper.")] = "laptop",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all results.")] = Path("results"),
+    methods: Annotated[
+        str | None, typer.Option("--methods", help="Methods to compare, separated by commas.", show_default=False)
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of resuming.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
+) -> None:
+    """Run an experiment of the paper: pictures, tables, and what the paper claims next to what was measured.
+
+    Ctrl-C loses at most the task at hand; the same command resumes.
+    Example: maxsparse reproduce rank-one --preset smoke
+    """
+    from maxsparse import experiments
+
+    known = experiments.names()
+    if list_all:
+        _list(known)
+        return
+    if name is None:
+        raise typer.BadParameter("say which experiment, or use --list", param_hint="NAME")
+    if preset not in PRESETS:
+        raise typer.BadParameter(f"{preset!r} is not one of {', '.join(PRESETS)}", param_hint="--preset")
+    if name != "all" and name not in known:
+        try:
+            experiments.get(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="NAME") from error
+    wanted = _wanted_methods(methods)
+    try:
+        for each in known if name == "all" else [name]:
+            compares = bool(experiments.get(each).methods)
+            outcome = experiments.run(
+                each,
+                preset=preset,
+                output=output,
+                methods=wanted if compares or name != "all" else None,
+                jobs=jobs,
+                fresh=fresh,
+                progress=True,
+            )
+            _print(each, outcome)
+    except experiments.Interrupted as stop:
+        typer.secho(f"maxsparse: {stop}", err=True, fg="red")
+        raise typer.Exit(1) from stop
+
+
+def _wanted_methods(methods: str | None) -> list[str] | None:
+    if methods is None:
+        return None
+    from maxsparse import experiments
+
+    wanted = [method.strip() for method in methods.split(",") if method.strip()]
+    known = experiments.methods()
+    for method in wanted:
+        if method not in known:
+            raise typer.BadParameter(f"{method!r} is not one of {', '.join(known)}", param_hint="--methods")
+    if not wanted:
+        raise typer.BadParameter("name at least one method", param_hint="--methods")
+    return wanted
+
+
+def _list(known: list[str]) -> None:
+    from maxsparse import experiments
+
+    width = max(map(len, known))
+    for name in known:
+        experiment = experiments.get(name)
+        typer.echo(f"{name:{width}}  {experiment.title} ({experiment.paper})")
+    typer.echo("\nPresets:")
+    for preset, meaning in PRESETS.items():
+        typer.echo(f"{preset:{width}}  {meaning}")
+
+
+def _print(name: str, outcome: Outcome) -> None:
+    resumed = f", {outcome.resumed} of them from an earlier run" if outcome.resumed else ""
+    typer.echo(f"{name}: {outcome.tasks} tasks{resumed}\n")
+    for verdict in outcome.verdicts:
+        colour = {"holds": "green", "does not hold": "red"}.get(verdict.verdict, "yellow")
+        typer.secho(f"  {verdict.verdict}", fg=colour, nl=False)
+        typer.echo(f": {verdict.claim.text}\n    {verdict.measured}")
+    typer.echo(f"\nPage: {outcome.folder / 'index.html'}")

@@ -1,0 +1,36 @@
+"""The paper's figures and tables as experiments: each names its problem, its methods, its measures and its claims.
+
+>>> from maxsparse import experiments
+>>> "rank-one" in experiments.names()
+True
+
+An experiment or a method from outside the package joins by :func:`register`, or without any call by an entry point of
+the group ``maxsparse.experiments``; CONTRIBUTING.md shows both.
+"""
+
+from maxsparse.experiments.data import Data, Record
+from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
+from maxsparse.experiments.methods import Method, Problem
+from maxsparse.experiments.presets import PRESETS
+from maxsparse.experiments.registry import get, methods, names, register
+from maxsparse.experiments.runner import Interrupted, Outcome, run
+
+__all__ = [
+    "PRESETS",
+    "Claim",
+    "Data",
+    "Experiment",
+    "Interrupted",
+    "Method",
+    "Outcome",
+    "Picture",
+    "Problem",
+    "Record",
+    "Table",
+    "Verdict",
+    "get",
+    "methods",
+    "names",
+    "register",
+    "run",
+]

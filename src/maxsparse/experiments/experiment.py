@@ -1,0 +1,99 @@
+"""What an experiment is: tasks that can run anywhere in any order, and how their records are shown and judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from maxsparse.experiments.data import Data, Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["HOLDS", "NOT", "UNTESTED", "Claim", "Experiment", "Picture", "Table", "Verdict"]
+
+HOLDS, NOT, UNTESTED = "holds", "does not hold", "untested"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing the paper says, in one sentence, and where it says it."""
+
+    key: str
+    text: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured about a claim, in one sentence with the numbers, and whether the claim holds."""
+
+    claim: Claim
+    measured: str
+    verdict: str  # HOLDS, NOT or UNTESTED
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: `draw` fills an empty matplotlib figure of that size in inches."""
+
+    name: str
+    caption: str
+    draw: Callable[[Figure], None]
+    size: tuple[float, float] = (10.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text cells."""
+
+    name: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Experiment(ABC):
+    """Base of all experiments; one file each.
+
+    A task is a dictionary of JSON scalars with a ``seed``. Tasks do not know each other: they may run in any order, in
+    other processes, and a run that was stopped takes up the tasks that are missing.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]  # where in the paper
+    about: ClassVar[str]  # the protocol, in a few sentences
+    claims: ClassVar[tuple[Claim, ...]]
+    presets: ClassVar[dict[str, dict[str, Any]]]  # settings by preset; JSON values
+    methods: ClassVar[tuple[str, ...]] = ()  # methods compared by default; () for experiments that compare none
+
+    @abstractmethod
+    def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
+        """List what there is to do."""
+
+    @abstractmethod
+    def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
+        """Do one task."""
+
+    @abstractmethod
+    def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
+        """Compare what was measured with what the paper claims, claim by claim."""
+
+    def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
+        """List the figures."""
+        return []
+
+    def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
+        """List the tables."""
+        return []
+
+    def claim(self, key: str) -> Claim:
+        """Return the claim of that key."""
+        return next(claim for claim in self.claims if claim.key == key)
+
+    def verdict(self, key: str, measured: str, holds: bool | None) -> Verdict:
+        """Build the verdict on a claim; None for untested."""
+        return Verdict(self.claim(key), measured, UNTESTED if holds is None else HOLDS if holds else NOT)

@@ -1,0 +1,111 @@
+"""Finished tasks on disk, one line each, so that a run that was stopped loses at most the task it was at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from maxsparse import __version__
+from maxsparse.experiments.data import Record
+
+__all__ = ["Journal", "fingerprint", "plain"]
+
+NAME = ".journal.jsonl"
+
+
+def fingerprint(experiment: str, settings: dict[str, Any]) -> str:
+    """Return a hash of what the record of a task depends on besides the task: records of another one are not reused."""
+    text = json.dumps([experiment, __version__, settings], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plain(value: Any) -> Any:
+    """Bring records to what JSON holds: NaN and infinities become null, numpy numbers Python ones."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class Journal:
+    """The tasks of one run that are done, in memory and in ``folder/.journal.jsonl``."""
+
+    def __init__(self, folder: Path, key: str, fresh: bool) -> None:
+        self.path = folder / NAME
+        self.key = key
+        self.done: dict[str, tuple[list[Record], float]] = {}
+        if fresh:
+            self.path.unlink(missing_ok=True)
+        else:
+            self._read_results(folder / "results.json")
+            self._read_journal()
+        # Opened here and kept open: a folder that cannot be written to shows before any work is done.
+        self._stream = self.path.open("a", encoding="utf-8")
+
+    def add(self, task: dict[str, Any], records: list[Record], seconds: float) -> None:
+        """Note a finished task, on disk before this returns."""
+        # Through JSON and back, so that a resumed run cannot differ from one that was not stopped.
+        line = json.dumps(_entry(self.key, task, records, seconds), allow_nan=False)
+        self._stream.write(line + "\n")
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._take(json.loads(line))
+
+    def has(self, task: dict[str, Any]) -> bool:
+        """Tell whether a task is done."""
+        return _name(task) in self.done
+
+    def of(self, task: dict[str, Any]) -> tuple[list[Record], float]:
+        """Return records and seconds of a finished task."""
+        return self.done[_name(task)]
+
+    def close(self, finished: bool) -> None:
+        """Close the file; remove it where its content stands in results.json now."""
+        self._stream.close()
+        if finished:
+            self.path.unlink(missing_ok=True)
+
+    def _read_journal(self) -> None:
+        if not self.path.is_file():
+            return
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:  # the line that was being written when the run was killed
+                continue
+            self._take(entry)
+
+    def _read_results(self, path: Path) -> None:
+        try:
+            results = json.loads(path.read_text(encoding="utf-8"))
+            for entry in results["tasks"]:
+                self._take({**entry, "key": results["fingerprint"]})
+        except (OSError, ValueError, KeyError, TypeError):  # no results, or not ours: they will be written anew
+            return
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if entry.get("key") != self.key:
+            return
+        records = [
+            Record(r["where"], {k: math.nan if v is None else float(v) for k, v in r["values"].items()})
+            for r in entry["records"]
+        ]
+        self.done[_name(entry["task"])] = records, float(entry["seconds"])
+
+
+def _entry(key: str, task: dict[str, Any], records: list[Record], seconds: float) -> dict[str, Any]:
+    found = [{"where": plain(record.where), "values": plain(record.values)} for record in records]
+    return {"key": key, "task": task, "seconds": round(seconds, 3), "records": found}
+
+
+def _name(task: dict[str, Any]) -> str:
+    return json.dumps(task, sort_keys=True)

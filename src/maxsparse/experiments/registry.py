@@ -1,0 +1,99 @@
+"""Experiments and methods by name: the package's own, those registered by hand, and those of entry points."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from maxsparse.experiments.experiment import Experiment
+from maxsparse.experiments.methods import BUILT_IN, Method
+
+__all__ = ["GROUP", "get", "methods", "names", "register"]
+
+GROUP = "maxsparse.experiments"
+# Loaded when first asked for: the list of names needs none of them.
+MODULES = {
+    "rank-one": "maxsparse.experiments.rank_one",
+    "rip": "maxsparse.experiments.rip",
+    "clustered": "maxsparse.experiments.clustered",
+}
+
+_experiments: dict[str, Experiment] = {}
+_methods: dict[str, Method] = {}
+_entry_points_loaded = False
+
+
+def register(thing: Any) -> Any:
+    """Make an experiment or a method known by its name.
+
+    Parameters
+    ----------
+    thing : Experiment, subclass of Experiment, or Method
+        Its ``name`` must not be taken. A method joins every experiment that compares methods and that it applies to.
+
+    Returns
+    -------
+    thing
+        As it came, so that ``register`` works as a class decorator.
+    """
+    built = thing() if isinstance(thing, type) and issubclass(thing, Experiment) else thing
+    if isinstance(built, Method):
+        taken, table = built.name in BUILT_IN or built.name in _methods, _methods
+    elif isinstance(built, Experiment):
+        taken, table = built.name in MODULES or built.name in _experiments, _experiments  # type: ignore[assignment]
+    else:
+        raise ValueError(f"register takes an Experiment or a Method, got {thing!r}")
+    if taken:
+        raise ValueError(f"the name {built.name!r} is taken; choose another")
+    table[built.name] = built  # type: ignore[assignment]
+    return thing
+
+
+def names() -> list[str]:
+    """Return the names of all experiments."""
+    _load_entry_points()
+    return [*MODULES, *_experiments]
+
+
+def get(name: str) -> Experiment:
+    """Return the experiment of that name."""
+    known = names()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"there is no experiment {name!r}{hint} Known are: {', '.join(known)}")
+    if name in _experiments:
+        return _experiments[name]
+    module = importlib.import_module(MODULES[name])
+    experiment: Experiment = module.EXPERIMENT
+    return experiment
+
+
+def methods() -> dict[str, Method]:
+    """Return all methods by name, the package's own first."""
+    _load_entry_points()
+    return {**BUILT_IN, **_methods}
+
+
+def plug_ins() -> list[str]:
+    """Return the names of the methods that came from outside."""
+    _load_entry_points()
+    return list(_methods)
+
+
+def _load_entry_points() -> None:
+    global _entry_points_loaded
+    if _entry_points_loaded:
+        return
+    _entry_points_loaded = True
+    for entry in entry_points(group=GROUP):
+        _load(entry)
+
+
+def _load(entry: EntryPoint) -> None:
+    try:
+        register(entry.load())
+    except Exception as error:  # a broken plug-in must be named, whatever it raises
+        raise ValueError(f"the plug-in {entry.name!r} ({entry.value}) cannot be used: {error}") from error

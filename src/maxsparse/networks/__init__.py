@@ -1,0 +1,115 @@
+"""Networks that learn to recover, by name: made from plain JSON, saved without code, trained by ``training``.
+
+>>> import maxsparse as ms
+>>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
+>>> network = ms.networks.build("residual", Phi, width=64, depth=6, rng=0)
+>>> X, Y = ms.signals.sample(Phi, 10, sparsity=2, rng=1)
+>>> network.scores(Y).shape
+(10, 100)
+
+Add your own: a subclass of :class:`Network` (or of :class:`SignalNetwork`, which brings ``scores``) whose constructor
+takes keyword arguments that JSON can hold, and ``register("mine", Mine)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+
+from maxsparse._validation import RandomState, check_choice, check_dictionary, check_rng
+from maxsparse.networks.iht_net import IHTNet
+from maxsparse.networks.ista_net import ISTANet
+from maxsparse.networks.lstm import LSTM
+from maxsparse.networks.network import Network, SignalNetwork
+from maxsparse.networks.residual import Residual
+from maxsparse.networks.storage import Model, load, save
+
+__all__ = ["NETWORKS", "Model", "Network", "SignalNetwork", "build", "create", "load", "register", "save"]
+
+NETWORKS: dict[str, type[Network]] = {}
+
+
+def register(name: str, network: type[Network]) -> None:
+    """Make a network known by name to :func:`create`, to model files and to ``maxsparse fit``.
+
+    Parameters
+    ----------
+    name : str
+        A name that is not taken.
+    network : type
+        Subclass of :class:`Network`.
+    """
+    if name in NETWORKS:
+        raise ValueError(f"a network named {name!r} exists already; choose another name")
+    network.name = name
+    NETWORKS[name] = network
+
+
+def create(name: str, **hyperparameters: Any) -> Network:
+    """Make a network from its name and hyperparameters, with weights from torch's generator.
+
+    Parameters
+    ----------
+    name : str
+        A name in :data:`NETWORKS`.
+    **hyperparameters
+        Keyword arguments of its class.
+
+    Returns
+    -------
+    network : Network
+    """
+    network = NETWORKS[check_choice(name, "network", tuple(NETWORKS))]
+    try:
+        return network(**hyperparameters)
+    except TypeError as error:
+        raise ValueError(f"network {name!r}: {error}") from error
+
+
+def build(
+    name: str,
+    Phi: ArrayLike,
+    *,
+    Y: ArrayLike | None = None,
+    noise: float = 0.0,
+    rng: RandomState = None,
+    **hyperparameters: Any,
+) -> SignalNetwork:
+    """Make a network for a dictionary, ready for training.
+
+    Parameters
+    ----------
+    name : str
+        A name in :data:`NETWORKS` of a network made for one dictionary.
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    Y : array-like of shape (N, n) or None, default=None
+        Typical signals; the network scales its inputs by them.
+    noise : float, default=0.0
+        Noise on the signals relative to their root mean square, for whitening.
+    rng : int, numpy.random.Generator or None, default=None
+        Seed of the start weights.
+    **hyperparameters
+        Keyword arguments of the network's class, without n and m.
+
+    Returns
+    -------
+    network : SignalNetwork
+    """
+    dictionary = check_dictionary(Phi)
+    n, m = dictionary.shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(check_rng(rng).integers(2**63)))
+        network = create(name, n=n, m=m, **hyperparameters)
+    if not isinstance(network, SignalNetwork):
+        raise ValueError(f"network {name!r} is not made for one dictionary; use create()")
+    network.start_from(dictionary, Y, noise=noise)
+    return network
+
+
+register("residual", Residual)
+register("ista_net", ISTANet)
+register("iht_net", IHTNet)
+register("lstm", LSTM)

@@ -1,0 +1,67 @@
+"""ISTA-Net: iterative soft thresholding with learned matrices and thresholds (LISTA)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from maxsparse.networks.activations import soft_threshold
+from maxsparse.networks.unfolded import Unfolded
+
+__all__ = ["ISTANet"]
+
+
+class ISTANet(Unfolded):
+    r"""Layers of ISTA, which it is exactly before any training.
+
+    .. math:: x_{t+1} = \mathrm{soft}_\theta(\Psi x_t + \Gamma y), \qquad x_0 = 0
+
+    Parameters
+    ----------
+    n, m : int
+        Measurements and atoms.
+    depth : int, default=20
+        Number of layers.
+    tied : bool, default=True
+        The same Ψ, Γ and θ in every layer, as in the paper; False gives every layer its own.
+    theta : float, default=0.001
+        Threshold to start from. It is ISTA for :math:`\min \frac12\|y - \Phi x\|_2^2 + \lambda\|x\|_1` with
+        :math:`\lambda = \theta \|\Phi\|_2^2`.
+    whiten : bool, default=False
+        Whiten the signals first; ISTA then runs on WΦD.
+    output : {"estimate", "logits"}, default="estimate"
+        ``"estimate"`` is trained by least squares on x*, as in the paper; ``"logits"`` by a classification loss.
+
+    Notes
+    -----
+    Learned ISTA is due to Gregor and LeCun [1]_.
+
+    References
+    ----------
+    .. [1] K. Gregor, Y. LeCun, "Learning fast approximations of sparse coding", ICML 2010.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.gaussian(20, 50, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 100, sparsity=1, rng=1)
+    >>> untrained = ms.networks.build("ista_net", Phi, theta=0.01, depth=100)
+    >>> ms.metrics.strict_accuracy(X, untrained.scores(Y)) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n: int,
+        m: int,
+        depth: int = 20,
+        tied: bool = True,
+        theta: float = 0.001,
+        whiten: bool = False,
+        output: str = "estimate",
+    ) -> None:
+        super().__init__(n=n, m=m, depth=depth, tied=tied, theta=theta, whiten=whiten, output=output)
+
+    def threshold(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Shrink x (B, m) by θ (m,)."""
+        return soft_threshold(x, theta)

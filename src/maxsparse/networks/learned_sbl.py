@@ -1,0 +1,258 @@
+r"""Learned sparse Bayesian learning: one small network for every dictionary.
+
+An iteration of SBL forms :math:`S = \Phi\Gamma\Phi^\top + C`, looks at :math:`u = \Phi^\top S^{-1} y` and
+:math:`q_i = \phi_i^\top S^{-1} \phi_i`, and sets :math:`\gamma_i \leftarrow \gamma_i |u_i| / \sqrt{q_i}`. Here a small
+perceptron, the same for every atom, sees these numbers and corrects the step. Since it never sees an index, the same
+weights serve every Φ. A few iterations of plain EM go before. Untrained it is exact SBL: the last layer starts at zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maxsparse import theory
+from maxsparse._validation import FloatArray
+
+__all__ = ["LearnedSBL", "Shape", "Whitened", "whiten"]
+
+LOG_FLOOR = -16.0  # of log γ: below it an atom is switched off for good, which no iteration can undo in float32
+SCALE = 0.2  # brings logarithms to the size that the perceptron's initial weights expect
+TINY = 1e-8
+OUTLIER = 2.0
+HEAD_START = 16
+HEAD_LAMBDA = 1e-5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What fixes the sizes of all weights.
+
+    Attributes
+    ----------
+    iterations : int
+        T, iterations in training. λ_t and the bias of every iteration are learned; later ones repeat the last.
+    state : int
+        Numbers that an atom remembers from one iteration to the next.
+    hidden : int
+        Width of the perceptron.
+    """
+
+    iterations: int = 16
+    state: int = 12
+    hidden: int = 48
+
+    @property
+    def seen(self) -> int:
+        """Numbers that the perceptron sees of an atom: features and state."""
+        return 4 + self.state
+
+    @property
+    def outputs(self) -> int:
+        """Step of log γ, logit, change of the state."""
+        return 2 + self.state
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """A dictionary as the network wants it: whitened, atoms of norm 1, float32, with its outer products.
+
+    Attributes
+    ----------
+    W : ndarray of shape (r, n), float64
+    D : ndarray of shape (m,), float64
+    noise_variance : ndarray of shape (r,), float64
+        Diagonal of WWᵀ: variances of white noise of variance 1 after W. Off the diagonal WWᵀ is zero.
+    Q : Tensor of shape (r, m)
+        WΦD.
+    outer : Tensor of shape (m, r(r + 1)/2)
+        Lower triangle of φφᵀ for every atom: S and its gradient are then plain matrix products.
+    """
+
+    W: FloatArray
+    D: FloatArray
+    noise_variance: FloatArray
+    Q: Tensor
+    outer: Tensor
+
+
+def whiten(Phi: FloatArray, noise: float = 0.0) -> Whitened:
+    """Prepare a dictionary (n, m) for signals whose noise is `noise` times their root mean square."""
+    W, D = theory.precondition(np.asarray(Phi, dtype=np.float64), noise=noise)
+    Q = W @ Phi * D
+    rows, columns = np.tril_indices(len(Q))
+    outer = Q[rows].T * Q[columns].T
+    return Whitened(
+        W, D, (W**2).sum(axis=1), torch.tensor(Q, dtype=torch.float32), torch.tensor(outer, dtype=torch.float32)
+    )
+
+
+class LearnedSBL(nn.Module):
+    r"""T iterations of SBL, each corrected by one perceptron that all atoms and iterations share.
+
+    .. math::
+
+        \log\gamma_i \leftarrow \log\gamma_i + \tfrac12(\log u_i^2 - \log q_i) + \Delta_i, \qquad
+        (\Delta_i, s_i, \delta_i) = \mathrm{MLP}(f_i, h_i, \bar f, \bar h, \nu; t), \qquad
+        h_i \leftarrow \sigma(h_i + \delta_i)
+
+    with features f = (log γ, log u², log q, γq), a state h per atom, the means of both over atoms, the noise level ν;
+    :math:`\sigma(h) = h/\sqrt{1+h^2}`. The logit s scores the atom.
+
+    Parameters
+    ----------
+    shape : Shape
+        Sizes; the default is that of the bundled weights.
+    """
+
+    def __init__(self, shape: Shape | None = None) -> None:
+        super().__init__()
+        self.shape = shape = shape or Shape()
+        self.first = nn.Linear(shape.seen, shape.hidden, bias=False)
+        self.context = nn.Linear(shape.seen + 1, shape.hidden, bias=False)
+        self.moment = nn.Parameter(torch.zeros(shape.iterations, shape.hidden))
+        self.last = nn.Linear(shape.hidden, shape.outputs)
+        self.log_lambda = nn.Parameter(torch.linspace(-2.0, -9.0, shape.iterations))
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(
+        self, dictionary: Whitened, Z: Tensor, noise: Tensor | None = None, iterations: int | None = None
+    ) -> list[Tensor]:
+        """Score every atom for every signal, after each iteration.
+
+        Parameters
+        ----------
+        dictionary : Whitened
+        Z : Tensor of shape (B, r)
+            Whitened signals Wy.
+        noise : Tensor of shape (B,) or None
+            Standard deviation of the noise on y, before W.
+        iterations : int or None
+            Other than the T of training.
+
+        Returns
+        -------
+        logits : list of Tensor of shape (B, m), one per iteration
+        """
+        shape, Q = self.shape, dictionary.Q
+        B, (n, m) = Z.shape[0], Q.shape
+        scale = Z.square().mean(dim=1, keepdim=True).sqrt() + 1e-30
+        Z = Z / scale
+        C = torch.zeros(B, n)
+        if noise is not None:
+            variance = torch.as_tensor(dictionary.noise_variance, dtype=Z.dtype)
+            C = (noise[:, None] / scale).square() * variance
+        share = C.mean(dim=1, keepdim=True)
+        level = torch.log(share + 1e-6) * SCALE
+        # y ~ N(0, S) has ‖y‖² = tr S in the mean: whatever the noise does not explain, the atoms must.
+        log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
+        log_gamma = _head_start(dictionary, Z, C)
+        h = torch.zeros(B, m, shape.state)
+        logits = []
+        for t in range(shape.iterations if iterations is None else iterations):
+            moment = min(t, shape.iterations - 1)
+            log_gamma = (log_gamma - torch.logsumexp(log_gamma, dim=1, keepdim=True) + log_total).clamp_min(LOG_FLOOR)
+            gamma = log_gamma.exp()
+            u, q = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, dictionary.outer)
+            log_u, log_q = torch.log(u * u + TINY), torch.log(q + TINY)
+            f = torch.stack([log_gamma * SCALE, log_u * SCALE, log_q * SCALE, gamma * q], dim=2)
+            inputs = torch.cat([f, h], dim=2)
+            context = self.context(torch.cat([inputs.mean(dim=1), level], dim=1)) + self.moment[moment]
+            hidden = nn.functional.hardswish(self.first(inputs) + context[:, None, :])
+            o = self.last(hidden)
+            log_gamma = log_gamma + 0.5 * (log_u - log_q) + o[:, :, 0]
+            logits.append(o[:, :, 1])
+            h = h + o[:, :, 2:]
+            h = h * torch.rsqrt(1.0 + h * h)
+            if torch.is_grad_enabled():
+                log_gamma.register_hook(_limit_outliers)
+                h.register_hook(_limit_outliers)
+        return logits
+
+    def describe(self) -> dict[str, Any]:
+        """Return the sizes, as they stand in the metadata of a file."""
+        return asdict(self.shape)
+
+
+@torch.no_grad()
+def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
+    """Return log γ after some plain EM iterations of SBL from γ = 1.
+
+    EM goes slowly where the other rules jump, and so picks its answer with more care; it is also a quarter of the price
+    of a learned iteration.
+    """
+    log_gamma = torch.zeros(Z.shape[0], dictionary.Q.shape[1])
+    for _ in range(HEAD_START):
+        gamma = log_gamma.exp()
+        u, q = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, dictionary.Q, dictionary.outer)
+        step = torch.log((1.0 + gamma * (u * u - q)).clamp_min(1e-4))
+        log_gamma = (log_gamma + step).clamp_min(LOG_FLOOR)
+    return log_gamma
+
+
+def _limit_outliers(gradient: Tensor) -> Tensor:
+    """Shorten the gradients of single signals that are far above the batch's median.
+
+    On its way back through many iterations the gradient of a few signals (those on the verge between two answers)
+    explodes and would drown all others.
+    """
+    flat = gradient.flatten(1)
+    size = flat.norm(dim=1, keepdim=True)
+    limit = OUTLIER * size.median() + 1e-30
+    return (flat * (limit / size.clamp_min(1e-30)).clamp_max(1.0)).view_as(gradient)
+
+
+class _SblStep(torch.autograd.Function):
+    """u = Φᵀ S⁻¹ y and q = diag(Φᵀ S⁻¹ Φ) for S = Φ diag(γ) Φᵀ + diag(c), with the gradient written out.
+
+    Autograd through a Cholesky factorisation and triangular solves costs several times more than the two products
+    with `outer` that the gradient needs: dS⁻¹ = −S⁻¹ dS S⁻¹.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, Tensor]:
+        B, n = c.shape
+        full = _triangle(n)[0]
+        S = torch.index_select(gamma @ outer, 1, full).view(B, n, n)
+        S.diagonal(dim1=1, dim2=2).add_(c)
+        L = torch.linalg.cholesky_ex(S)[0]
+        inverse = torch.linalg.solve_triangular(L, torch.eye(n).expand(B, n, n), upper=False)
+        v = (inverse.transpose(1, 2) @ (inverse @ Z[:, :, None])).view(B, n)
+        q = (inverse.reshape(B * n, n) @ Q).square_().view(B, n, -1).sum(dim=1)
+        ctx.save_for_backward(inverse, v, Q, outer)
+        return v @ Q, q
+
+    @staticmethod
+    def backward(ctx: Any, grad_u: Tensor, grad_q: Tensor) -> tuple[Tensor | None, ...]:
+        inverse, v, Q, outer = ctx.saved_tensors
+        B, n = inverse.shape[:2]
+        full, packed, twice = _triangle(n)
+        Sinv = inverse.transpose(1, 2) @ inverse
+        M = torch.index_select(grad_q @ outer, 1, full).view(B, n, n)
+        # φᵀ G φ with G = −S⁻¹ M S⁻¹ − (a vᵀ + v aᵀ)/2, a = S⁻¹Φ·grad_u; both terms as one product S⁻¹ (M + …) S⁻¹
+        w = grad_u @ Q.T
+        a = (Sinv @ w[:, :, None]).view(B, n)
+        G = torch.baddbmm(a[:, :, None] * v[:, None, :], Sinv @ M, Sinv, beta=-1.0, alpha=-1.0).view(B, n * n)
+        folded = torch.index_select(G, 1, packed[0]) + torch.index_select(G, 1, packed[1])
+        grad_gamma = (folded * twice) @ outer.T
+        return grad_gamma, None, G[:, :: n + 1], None, None
+
+
+_TRIANGLES: dict[int, tuple[Tensor, tuple[Tensor, Tensor], Tensor]] = {}
+
+
+def _triangle(n: int) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+    """Return where each entry of a symmetric matrix is in its packed triangle, and the two ways back."""
+    if n not in _TRIANGLES:
+        rows, columns = torch.tril_indices(n, n)
+        full = torch.empty(n, n, dtype=torch.long)
+        full[rows, columns] = torch.arange(len(rows))
+        full[columns, rows] = torch.arange(len(rows))
+        weights = torch.where(rows == columns, 0.5, 1.0)
+        _TRIANGLES[n] = full.reshape(-1), (rows * n + columns, columns * n + rows), weights
+    return _TRIANGLES[n]

@@ -1,0 +1,167 @@
+"""What every network here is: a torch module made from plain JSON, that turns signals into scores."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from maxsparse import theory
+from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_integer, check_signals
+
+__all__ = ["Network", "SignalNetwork"]
+
+OUTPUTS = ("logits", "estimate")
+# Batches are filled up to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
+# vector register, are computed by other code that rounds differently, and scores would depend on the batch.
+ROWS = 64
+
+
+class Network(nn.Module):
+    """A module that :func:`maxsparse.networks.create` can make again from its name and `hyperparameters`.
+
+    The constructor takes keyword arguments that JSON can hold and hands all of them on to this class. Everything else
+    (weights, buffers) is in ``state_dict()``, with shapes that follow from the hyperparameters alone.
+
+    Attributes
+    ----------
+    name : str
+        Name in :data:`maxsparse.networks.NETWORKS`.
+    hyperparameters : dict
+        Keyword arguments of the constructor.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, **hyperparameters: Any) -> None:
+        super().__init__()
+        self.hyperparameters = hyperparameters
+
+
+class SignalNetwork(Network):
+    r"""A network for one dictionary: signals (B, n) in, one number per atom (B, m) out.
+
+    Subclasses write ``respond(inputs)``, which maps prepared signals (B, n) to (B, m). Preparing is linear:
+
+    .. math:: y \mapsto s\,W y
+
+    with W the identity, or the whitening of :func:`maxsparse.theory.precondition`, and s such that the prepared
+    signals have root mean square 1.
+
+    Parameters
+    ----------
+    n, m : int
+        Measurements and atoms.
+    whiten : bool
+        Whiten the signals first.
+    output : {"logits", "estimate"}
+        Whether the outputs are support scores, for a classification loss, or estimates of x*, for least squares. The
+        scores of an estimate are its magnitudes.
+    """
+
+    W: Tensor
+    D: Tensor
+    scale: Tensor
+
+    def __init__(self, *, n: int, m: int, whiten: bool, output: str, **hyperparameters: Any) -> None:
+        super().__init__(n=n, m=m, whiten=whiten, output=output, **hyperparameters)
+        self.n = check_integer(n, "n", low=1, high=10**6)
+        self.m = check_integer(m, "m", low=1, high=10**6)
+        self.whiten = bool(whiten)
+        self.output = check_choice(output, "output", OUTPUTS)
+        # Double precision: whitening multiplies the rounding of y by the condition number of Φ.
+        self.register_buffer("W", torch.eye(n, dtype=torch.float64))
+        self.register_buffer("D", torch.ones(m, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones((), dtype=torch.float64))
+        self._fast: tuple[Any, nn.Module] | None = None
+
+    def start_from(self, Phi: ArrayLike, Y: ArrayLike | None = None, *, noise: float = 0.0) -> None:
+        """Set what follows from the dictionary: whitening, scale, and the start weights of unfolded algorithms.
+
+        Parameters
+        ----------
+        Phi : array-like of shape (n, m)
+            Dictionary.
+        Y : array-like of shape (N, n) or None
+            Typical signals, for the scale; None leaves it at 1.
+        noise : float
+            As for :func:`maxsparse.theory.precondition`, where the network whitens.
+        """
+        dictionary = check_dictionary(Phi).astype(np.float64)
+        if dictionary.shape != (self.n, self.m):
+            raise ValueError(f"Phi has shape {dictionary.shape}, but the network was made for {(self.n, self.m)}")
+        if self.whiten:
+            W, D = theory.precondition(dictionary, noise=noise)
+            self.W.zero_()
+            self.W[: W.shape[0]] = torch.from_numpy(W)  # fewer rows than n where Φ has lower rank
+            self.D.copy_(torch.from_numpy(D))
+        if Y is not None:
+            prepared = check_signals(Y, dictionary.shape) @ self.W.cpu().numpy().T
+            self.scale.fill_(1.0 / max(float(np.sqrt(np.mean(prepared**2))), 1e-30))
+        with torch.no_grad():
+            self.start_weights(self.W.cpu().numpy() @ dictionary * self.D.cpu().numpy())
+
+    def start_weights(self, Phi: FloatArray) -> None:
+        """Set weights that follow from the (whitened) dictionary; by default none do."""
+
+    def prepare(self, Y: Tensor) -> Tensor:
+        """Return the inputs of the first layer, (B, n) in the precision of the weights."""
+        inputs = Y @ (self.scale * self.W).to(Y.dtype).T if self.whiten else Y * self.scale.to(Y.dtype)
+        return inputs.to(torch.get_default_dtype())
+
+    def forward(self, Y: Tensor) -> Tensor:
+        """Return logits, or estimates of x*, (B, m)."""
+        response: Tensor = self.respond(self.prepare(Y))
+        return response
+
+    def respond(self, inputs: Tensor) -> Tensor:
+        """Map prepared signals (B, n) to (B, m)."""
+        raise NotImplementedError
+
+    def inference(self) -> nn.Module:
+        """Return a module with the outputs of this one in evaluation mode, rearranged for speed."""
+        return self
+
+    def scores(self, Y: ArrayLike, *, batch_size: int = 1024) -> NDArray[np.float32]:
+        """Score every atom for every signal, without gradients.
+
+        Parameters
+        ----------
+        Y : array-like of shape (N, n)
+            Signals as rows.
+        batch_size : int, default=1024
+            Signals in one batch: few enough for the cache, many enough for the threads. It changes speed, not scores.
+
+        Returns
+        -------
+        scores : ndarray of shape (N, m), float32
+            Larger for atoms more likely to be in the support.
+        """
+        signals = check_signals(Y, (self.n, self.m))
+        batch_size = check_integer(batch_size, "batch_size", low=1)
+        fast = self._inference()
+        out = np.empty((len(signals), self.m), dtype=np.float32)
+        device = self.W.device
+        with torch.inference_mode():
+            for start in range(0, len(signals), batch_size):
+                rows = signals[start : start + batch_size]
+                padded = np.zeros((len(rows) + -len(rows) % ROWS, self.n), dtype=signals.dtype)
+                padded[: len(rows)] = rows
+                outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
+                out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()
+        return out
+
+    def _inference(self) -> nn.Module:
+        """Return :meth:`inference`, made again only where a weight has changed since."""
+        version = [(id(tensor), tensor._version) for tensor in self.state_dict(keep_vars=True).values()]
+        if self._fast is None or self._fast[0] != version:
+            training = self.training
+            self.eval()
+            with torch.no_grad():
+                # A tuple hides it from nn.Module, which would otherwise list it as a submodule.
+                self._fast = (version, self.inference())
+            self.train(training)
+        return self._fast[1]

@@ -1,0 +1,104 @@
+"""Least squares on a support, judged where the data are: the step that every answer goes through.
+
+The search works on the whitened dictionary, whose sets of columns are well conditioned, but there the roundings of y
+are blown up in the weak directions of Φ. So answers are fitted and judged on the caller's own Φ and y.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maxsparse import theory
+from maxsparse._validation import FloatArray
+from maxsparse.solvers._kernels import dot, residual_into
+
+DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below which it is one of their sums
+SLACK = 16.0  # roundings in forming y, whitening it and forming Φx, over one rounding of each entry
+
+
+class Problem(NamedTuple):
+    """A dictionary as the compiled kernels want it; all arrays float64 and C-contiguous."""
+
+    atoms: NDArray[np.float64]  # (m, n), Φᵀ
+    W: FloatArray  # (r, n)
+    D: FloatArray  # (m,)
+    Q: NDArray[np.float64]  # (r, m), WΦD
+    columns: NDArray[np.float64]  # (m, r), Qᵀ
+    norms: NDArray[np.float64]  # (m,), of the atoms
+    weakest: float  # smallest singular value of Φ, 1/‖W‖
+    rounding: float  # relative rounding of the data that y and Φ came in
+    zero: float  # relative size of a whitened coefficient that may be zero; the refit has the last word
+
+
+def prepare(
+    Phi: FloatArray, rtol: float | None = None, preconditioner: tuple[FloatArray, FloatArray] | None = None
+) -> Problem:
+    """Whiten Φ and lay it out for the kernels; `rtol` is the relative rounding of the data, by default of Φ's dtype."""
+    rounding = float(np.finfo(Phi.dtype).eps) if rtol is None else rtol
+    exact = np.asarray(Phi, dtype=np.float64)
+    W, D = preconditioner or theory.precondition(exact)
+    Q = np.ascontiguousarray(W @ exact * D)
+    weakest = float(1.0 / np.linalg.norm(W, 2))
+    condition = float(np.linalg.norm(exact, 2)) / weakest  # whitening multiplies roundings by it
+    return Problem(
+        np.ascontiguousarray(exact.T),
+        W,
+        D,
+        Q,
+        np.ascontiguousarray(Q.T),
+        np.linalg.norm(exact, axis=0),
+        weakest,
+        rounding,
+        max(1e-8, 64.0 * rounding * condition),
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
+    """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity where the atoms are dependent.
+
+    x takes the k coefficients. Gram–Schmidt on the caller's own atoms, each orthogonalised twice, is backward stable:
+    the residual of an exact fit is a few roundings of its terms, however coherent the atoms are.
+    """
+    n = y.shape[0]
+    E, R = np.empty((k, n)), np.empty((k, k))
+    v, r = np.empty(n), y.copy()
+    for a in range(k):
+        atom = problem.atoms[support[a]]
+        for i in range(n):
+            v[i] = atom[i]
+        for l in range(a):
+            R[l, a] = 0.0
+        for _ in range(2):
+            for l in range(a):
+                share = dot(E[l], v)
+                R[l, a] += share
+                for i in range(n):
+                    v[i] -= share * E[l, i]
+        length = np.sqrt(dot(v, v))
+        if not length > DEPENDENT * problem.norms[support[a]]:
+            return np.inf
+        R[a, a] = length
+        for i in range(n):
+            E[a, i] = v[i] / length
+        x[a] = dot(E[a], r)
+        for i in range(n):
+            r[i] -= x[a] * E[a, i]
+    for a in range(k - 1, -1, -1):
+        for l in range(a + 1, k):
+            x[a] -= R[a, l] * x[l]
+        x[a] /= R[a, a]
+    return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
+    """Largest ‖y − Φx‖₂ that roundings alone can leave: they are relative to every term of the sum, not to the sum."""
+    size = np.sqrt(dot(y, y))
+    for a in range(k):
+        size += abs(x[a]) * problem.norms[support[a]]
+    return SLACK * problem.rounding * np.sqrt(y.shape[0]) * size

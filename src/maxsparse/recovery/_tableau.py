@@ -1,0 +1,154 @@
+r"""Tableaux of information sets, and the tests for all pairs of columns outside a set.
+
+Let A be n − 3 columns of Φ and let three more, Z, complete them to a basis B. In the tableau B⁻¹[Φ y] the rows of Z
+read every column modulo span(A). So y lies in span(A ∪ {j, k}) exactly if the 3-vectors of y, j and k are dependent,
+that is, if j and k have equal ratios once the direction of y is divided out. Equal ratios among m numbers are found by
+hashing: one pass tests all m²/2 pairs, as Stern's algorithm does for error-correcting codes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# nnan and ninf must stay out: ratios of zeros are meant to be NaN here.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+KEY_SHIFT = np.int64(30)  # drop the last 30 bits of a ratio: equal keys mean equal to about 2e-7
+
+
+@njit(cache=True, nogil=True, inline="always")
+def next_random(state: NDArray[Any]) -> np.uint64:
+    """Advance xorshift64* and return 64 random bits; `state` is a uint64 array of length 1, not zero."""
+    x = state[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state[0] = x
+    return x * np.uint64(0x2545F4914F6CDD1D)
+
+
+@njit(cache=True, nogil=True)
+def start_random(state: NDArray[Any], seed: np.uint64, y: NDArray[Any]) -> None:
+    """Seed the random numbers of one signal from the seed and the bits of y."""
+    bits = y.view(np.uint64)
+    x = seed + GOLDEN
+    for i in range(y.shape[0]):
+        x ^= bits[i]
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    state[0] = x | np.uint64(1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def random_below(state: NDArray[Any], bound: int) -> int:
+    """Return a random integer in 0..bound-1, for bounds far below 2³²."""
+    return int(((next_random(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def random_unit(state: NDArray[Any]) -> float:
+    """Return a random number in (0, 1)."""
+    return (np.float64(next_random(state) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def pivot(T: NDArray[Any], p: int, c: int) -> None:
+    """Make column c the p-th unit vector by row operations."""
+    n, M = T.shape
+    top = T[p]
+    scale = 1.0 / top[c]
+    for j in range(M):
+        top[j] *= scale
+    top[c] = 1.0
+    for i in range(n):
+        if i != p:
+            row = T[i]
+            factor = row[c]
+            for j in range(M):
+                row[j] -= factor * top[j]
+            row[c] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def build(
+    Q: NDArray[Any], z: NDArray[Any], order: NDArray[Any], T: NDArray[Any], basis: NDArray[Any], place: NDArray[Any]
+) -> bool:
+    """Fill the tableau with [Q z] and make a basis of the first columns in `order` that are independent enough.
+
+    basis[row] is the column of a row and place[column] its row, or −1. Returns False if the columns do not span.
+    """
+    n, m = Q.shape
+    for i in range(n):
+        for j in range(m):
+            T[i, j] = Q[i, j]
+        T[i, m] = z[i]
+        basis[i] = -1
+    for j in range(m):
+        place[j] = -1
+    found = 0
+    for c in order:
+        if found == n:
+            break
+        row, best = -1, 1e-4  # of what is left of a unit column: below it, the tableau would lose digits
+        for i in range(n):
+            if basis[i] < 0 and abs(T[i, c]) > best:
+                row, best = i, abs(T[i, c])
+        if row >= 0:
+            basis[row] = c
+            place[c] = row
+            pivot(T, row, c)
+            found += 1
+    return found == n
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def pair_ratios(T: NDArray[Any], r: int, s: int, t: int, alpha: NDArray[Any], beta: NDArray[Any]) -> None:
+    """Read columns modulo span(A) and modulo y: rows s and t less what cancels y with row r; ratios go to `alpha`."""
+    m = alpha.shape[0]
+    f, g = T[s, m] / T[r, m], T[t, m] / T[r, m]
+    top, left, right = T[r], T[s], T[t]
+    for j in range(m):
+        beta[j] = right[j] - g * top[j]
+        alpha[j] = (left[j] - f * top[j]) / beta[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def equal_ratios(
+    keys: NDArray[Any],
+    beta: NDArray[Any],
+    top: NDArray[Any],
+    table: NDArray[Any],
+    stamps: NDArray[Any],
+    stamp: int,
+    pairs: NDArray[Any],
+) -> int:
+    """Find columns with equal keys by hashing; write them to `pairs` and return how many.
+
+    `keys` are the bits of the ratios α/β. Columns of A have β = 0 and 0 in the row `top` too, and are left out. One
+    that has β = 0 only may explain y alone: it is reported as a pair with itself.
+    """
+    m = keys.shape[0]
+    mask = table.shape[0] - 1
+    count = 0
+    for j in range(m):
+        if abs(beta[j]) < 1e-10:
+            if abs(top[j]) > 1e-6 and count < pairs.shape[0]:
+                pairs[count, 0] = pairs[count, 1] = j
+                count += 1
+            continue
+        key = keys[j] >> KEY_SHIFT
+        slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(40)) & mask
+        while stamps[slot] == stamp:
+            other = table[slot]
+            if keys[other] >> KEY_SHIFT == key and count < pairs.shape[0]:
+                pairs[count, 0], pairs[count, 1] = other, j
+                count += 1
+            slot = (slot + 1) & mask
+        stamps[slot] = stamp
+        table[slot] = j
+    return count

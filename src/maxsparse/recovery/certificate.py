@@ -1,0 +1,288 @@
+r"""When is an answer certified to be the sparsest? Four checks, and the name of the argument that makes it unique.
+
+1. **Residual.** ‖y − Φx‖ is what roundings leave, relative to every term of the sum.
+2. **No chance.** The search may look at billions of supports. The probability that one of them explains a y that has
+   nothing to do with it, to within the roundings, must be below 1e-9.
+3. **Independence.** The atoms of the support S are independent and no other atom lies in their span. Then, whatever
+   support S* and amplitudes made y: unless the amplitudes lie in a set of measure zero, y ∈ span(Φ_S) only if
+   span(Φ_S*) ⊂ span(Φ_S), so S* ⊂ S by the check, and S* = S because no coefficient on S is zero.
+4. **Separation.** Exchanging any one atom of S for any other leaves a residual that roundings cannot explain: near
+   duplicates are not certified.
+
+The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
+without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse import theory
+from maxsparse._validation import check_matrix, check_problem
+from maxsparse.recovery._refit import Problem, prepare, refit, tolerance
+from maxsparse.solvers._kernels import SLICES, cholesky, dot
+
+__all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
+
+ARGUMENTS = ("", "generic", "spark")
+CHANCE = 1e-9
+MARGIN = 10.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """What is known about a batch of answers.
+
+    Attributes
+    ----------
+    certified : ndarray of shape (N,), bool
+    argument : ndarray of shape (N,), str
+        ``"spark"`` or ``"generic"``; empty where nothing is certified.
+    residual : ndarray of shape (N,)
+        ‖y − Φx‖₂.
+    tolerance : ndarray of shape (N,)
+        What roundings may leave.
+    """
+
+    certified: NDArray[np.bool_]
+    argument: NDArray[np.str_]
+    residual: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+
+
+def certify(
+    Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, trials: float = 1.0, rtol: float | None = None
+) -> Certificates:
+    r"""Check which answers are certified to be the sparsest x with y = Φx.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    Y : array-like of shape (N, n)
+        Noiseless signals as rows.
+    X : array-like of shape (N, m)
+        Answers to check; what is not zero is the support.
+    trials : float, default=1.0
+        Number of supports that were looked at to find the answer.
+    rtol : float or None, default=None
+        Relative rounding of the data; by default that of the dtype of Φ and Y.
+
+    Returns
+    -------
+    certificates : Certificates
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> from maxsparse.recovery import certify
+    >>> Phi = ms.dictionaries.gaussian(20, 100, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 3, sparsity=5, rng=1)
+    >>> certify(Phi, Y, X).argument.tolist()
+    ['generic', 'generic', 'generic']
+    >>> X[0, np.flatnonzero(X[0])[0]] *= 1.01
+    >>> certify(Phi, Y, X).certified.tolist()
+    [False, True, True]
+    """
+    dictionary, signals = check_problem(Phi, Y)
+    answers = check_matrix(X, "X")
+    if answers.shape != (len(signals), dictionary.shape[1]):
+        raise ValueError(f"X must have shape {(len(signals), dictionary.shape[1])}, got {answers.shape}")
+    problem = prepare(dictionary, rtol)
+    certificates = certify_rows(
+        problem,
+        signals.astype(np.float64),
+        answers.astype(np.float64),
+        np.full(len(signals), trials),
+        spark_bound(dictionary),
+    )
+    # The caller's own coefficients are judged, not the refit.
+    own = np.linalg.norm(signals.astype(np.float64) - answers.astype(np.float64) @ problem.atoms, axis=1)
+    certified = certificates.certified & (own <= MARGIN * certificates.tolerance)
+    argument = np.where(certified, certificates.argument, "")
+    return Certificates(certified, argument, own, certificates.tolerance)
+
+
+def spark_bound(Phi: ArrayLike) -> int:
+    """Lower bound of the spark: any fewer atoms are independent. From coherence sums, of Φ and of Φ whitened.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+
+    Returns
+    -------
+    spark : int
+
+    Notes
+    -----
+    If μ₁(k − 1) < 1, any k atoms are independent (Tropp 2004). Whitening changes no dependence, so its coherence may be
+    used as well, and is usually smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxsparse.recovery import spark_bound
+    >>> spark_bound(np.eye(4))
+    5
+    """
+    matrix = np.asarray(Phi, dtype=np.float64)
+    n, m = matrix.shape
+    if m == 1:
+        return 2
+    W, D = theory.precondition(matrix)
+    best = 2
+    for dictionary in (matrix, W @ matrix * D):
+        sums = theory.cumulative_coherence(dictionary, min(n, m - 1))
+        independent = 1 + int(np.count_nonzero(sums < 1.0 - 1e-9))
+        best = max(best, min(independent, n) + 1)
+    return best
+
+
+def certify_rows(
+    problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], trials: NDArray[np.float64], spark: int
+) -> Certificates:
+    """Check answers for a prepared problem; `trials` supports were looked at for every signal."""
+    N = len(Y)
+    residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
+    sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
+    _certify_rows(Y, problem, X, np.log(np.maximum(trials, 1.0)), sigma, residual, allowed, passed)
+    proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
+    argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
+    return Certificates(passed, argument, residual, allowed)
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _certify_rows(
+    Y: NDArray[Any],
+    problem: Problem,
+    X: NDArray[Any],
+    log_trials: NDArray[Any],
+    sigma: NDArray[Any],
+    residual: NDArray[Any],
+    allowed: NDArray[Any],
+    passed: NDArray[Any],
+) -> None:
+    N = len(Y)
+    rank, m = problem.Q.shape
+    for piece in prange(min(N, SLICES)):
+        support, x = np.empty(rank, np.int64), np.empty(rank)
+        L, P = np.empty((rank, rank)), np.empty((rank, m))
+        for row in range(piece, N, SLICES):
+            k = 0
+            for j in range(m):
+                if X[row, j] != 0.0:
+                    if k < rank:
+                        support[k] = j
+                    k += 1
+            if k >= rank:  # as many atoms as equations explain anything
+                continue
+            residual[row] = refit(Y[row], problem, support, k, x)
+            allowed[row] = tolerance(Y[row], problem, support, k, x)
+            if not residual[row] <= allowed[row]:
+                continue
+            if k == 0:
+                passed[row] = True
+                continue
+            chance = _log_chance(Y[row], problem, allowed[row], sigma, k) + log_trials[row]
+            if chance > np.log(CHANCE):
+                continue
+            gap = _separation(problem, support, k, L, x, P)
+            passed[row] = gap * problem.weakest > MARGIN * allowed[row]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_chance(y: NDArray[Any], problem: Problem, allowed: float, sigma: NDArray[Any], k: int) -> float:
+    """Bound the log probability that k atoms unrelated to y leave no more than `allowed` of it.
+
+    Wy is spread evenly over all directions, so what k atoms leave of it has rank − k components of size ‖Wy‖/√rank. A
+    residual of size `allowed` is allowed/σ in a whitened direction, at worst in the weakest ones.
+    """
+    rank = problem.Q.shape[0]
+    size2 = 0.0
+    for i in range(rank):
+        size2 += dot(problem.W[i], y) ** 2
+    component = np.sqrt(size2 / rank)
+    total = 0.0
+    for l in range(rank - k):
+        total += min(0.0, np.log(allowed / (sigma[l] * component)))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _separation(
+    problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], P: NDArray[Any]
+) -> float:
+    """Return the smallest residual of Wy on a support that differs in one atom; L (k, k) and P (k, m) are scratch.
+
+    With c = Q_S⁺ q_j, h_i = ‖q_i modulo the rest of S‖² and o = ‖q_j modulo S‖², exchanging i for j leaves
+    |x_i| √(h_i o / (o + c_i² h_i)).
+    """
+    m = problem.Q.shape[1]
+    for a in range(k):
+        for b in range(a + 1):
+            L[a, b] = dot(problem.columns[support[a]], problem.columns[support[b]])
+    if not cholesky(L, k):
+        return 0.0
+    # P = L⁻¹ Q_Sᵀ Q; the squares of its columns are what S explains of every atom
+    for a in range(k):
+        row = P[a]
+        for j in range(m):
+            row[j] = 0.0
+        atom = problem.columns[support[a]]
+        for i in range(atom.shape[0]):
+            value, line = atom[i], problem.Q[i]
+            for j in range(m):
+                row[j] += value * line[j]
+        for l in range(a):
+            value, line = L[a, l], P[l]
+            for j in range(m):
+                row[j] -= value * line[j]
+        for j in range(m):
+            row[j] /= L[a, a]
+    outside = np.ones(m)
+    for a in range(k):
+        for j in range(m):
+            outside[j] -= P[a, j] * P[a, j]
+    for a in range(k - 1, -1, -1):  # P becomes the coefficients c = L⁻ᵀ P
+        row = P[a]
+        for l in range(a + 1, k):
+            value, line = L[l, a], P[l]
+            for j in range(m):
+                row[j] -= value * line[j]
+        for j in range(m):
+            row[j] /= L[a, a]
+    for a in range(k):
+        outside[support[a]] = np.inf
+    smallest = np.inf
+    for a in range(k):
+        h = _own_part(L, k, a)
+        amplitude2 = (x[a] / problem.D[support[a]]) ** 2 * h
+        smallest = min(smallest, amplitude2)
+        for j in range(m):
+            o = outside[j]
+            if o < np.inf:
+                if o < 1e-13:  # in the span, as far as float64 can tell
+                    return 0.0
+                smallest = min(smallest, amplitude2 * o / (o + P[a, j] * P[a, j] * h))
+    return np.sqrt(smallest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _own_part(L: NDArray[Any], k: int, a: int) -> float:
+    """Return 1/(G⁻¹)_aa for G = LLᵀ: the squared length of column a modulo the others."""
+    column = np.zeros(k)
+    column[a] = 1.0
+    total = 0.0
+    for i in range(a, k):
+        for l in range(a, i):
+            column[i] -= L[i, l] * column[l]
+        column[i] /= L[i, i]
+        total += column[i] * column[i]
+    return 1.0 / total

@@ -1,0 +1,306 @@
+"""``SparseRecoverer``: the whole way from signals to certified answers, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from maxsparse._progress import track
+from maxsparse._validation import (
+    DuplicateAtomsWarning,
+    FloatArray,
+    check_dictionary,
+    check_integer,
+    check_number,
+    check_signals,
+)
+from maxsparse.recovery import storage
+from maxsparse.recovery._learned_sbl import Weights
+from maxsparse.recovery._refit import Problem, prepare
+from maxsparse.recovery.certificate import certify_rows, spark_bound
+from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights, check_weights
+from maxsparse.recovery.search import check_budget, search
+from maxsparse.result import Result
+from maxsparse.solvers._contract import threads
+from maxsparse.solvers._kernels import residual_norms
+
+__all__ = ["Recovery", "SparseRecoverer"]
+
+CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
+Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
+
+
+def _empty(kind: str) -> NDArray[Any]:
+    return np.empty(0, dtype=kind)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recovery(Result):
+    """A result of :meth:`SparseRecoverer.recover`: besides all of :class:`maxsparse.Result`, what is known and why.
+
+    Attributes
+    ----------
+    argument : ndarray of shape (N,), str
+        Why a certified answer is the only sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
+        probability one over the amplitudes). Empty where nothing is certified.
+    stable : ndarray of shape (N,), bool
+        With noise: the support explains the signal up to the noise and needs each of its atoms. Never a proof.
+    """
+
+    argument: NDArray[np.str_] = field(default_factory=lambda: _empty("U7"))
+    stable: NDArray[np.bool_] = field(default_factory=lambda: _empty("bool"))
+
+
+class SparseRecoverer(TransformerMixin, BaseEstimator):
+    r"""Find the sparsest x with y = Φx, and say which answers are certified.
+
+    A network scores every atom; the best-scored atoms are decoded; what that leaves open is searched for, guided by the
+    scores; every answer is refitted in float64 and certified or not.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary: n measurements, m atoms.
+    network : "learned_sbl" or object with ``scores(Y)``, default="learned_sbl"
+        What scores the atoms. ``"learned_sbl"`` comes with the package and knows no dictionary by heart, so it needs no
+        training. An object of your own returns scores (N, m), larger for more likely atoms.
+    noise : float, default=0.0
+        Standard deviation of the noise on every measurement. 0 asks for exact answers with certificates.
+    budget : int or str, default="normal"
+        How long to search for a signal that decoding left open: a number of information sets, ``"none"``, ``"fast"``,
+        ``"normal"``, ``"thorough"``, or milliseconds per open signal in the mean, such as ``"20ms"``. All but the last
+        give the same answers every time.
+    rtol : float or None, default=None
+        Relative rounding of the data. None: that of the dtype of Φ, or of Y if it is coarser.
+    random_state : int, default=0
+        Seed of the search.
+    n_threads : int or None, default=None
+        Number of threads; None uses all cores. Answers do not depend on it.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        n, after :meth:`fit`.
+
+    See Also
+    --------
+    maxsparse.solve : Classical methods.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 200, sparsity=6, rng=1)
+    >>> result = ms.SparseRecoverer(Phi).recover(Y)
+    >>> bool(result.certified.mean() > 0.99), bool((result.support == (X != 0)).mean() > 0.999)
+    (True, True)
+    >>> result.argument[0].item()
+    'generic'
+    """
+
+    def __init__(
+        self,
+        Phi: ArrayLike,
+        *,
+        network: Any = "learned_sbl",
+        noise: float = 0.0,
+        budget: int | str = "normal",
+        rtol: float | None = None,
+        random_state: int = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.Phi = Phi
+        self.network = network
+        self.noise = noise
+        self.budget = budget
+        self.rtol = rtol
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def fit(self, Y: ArrayLike | None = None, y: Any = None, *, minutes: float = 0.0) -> SparseRecoverer:
+        """Tune the bundled network to Φ; without `minutes`, only check the parameters.
+
+        Parameters
+        ----------
+        Y : array-like of shape (N, n) or None, default=None
+            Signals, only checked: the network is tuned on signals drawn from Φ.
+        y : ignored
+        minutes : float, default=0.0
+            How long to tune, on one core.
+
+        Returns
+        -------
+        self : SparseRecoverer
+        """
+        Phi = self._dictionary()
+        if Y is not None:
+            check_signals(Y, Phi.shape)
+        minutes = check_number(minutes, "minutes", low=0.0)
+        if minutes > 0:
+            if self.network != "learned_sbl":
+                raise ValueError(f"only network='learned_sbl' can be tuned here, got {self.network!r}")
+            from maxsparse.training.learned_sbl import tune
+
+            tuned = tune(Phi, as_arrays(self._weights()), minutes=minutes, seed=self.random_state, noise=self.noise)
+            self.weights_ = check_weights(tuned, "the tuned network")
+        self.n_features_in_ = Phi.shape[0]
+        return self
+
+    def transform(self, Y: ArrayLike) -> FloatArray:
+        """Return the coefficients (N, m) of signals (N, n)."""
+        return self.recover(Y).coef
+
+    def recover(self, Y: ArrayLike, *, progress: bool = False) -> Recovery:
+        """Recover signals and certify what can be certified.
+
+        Parameters
+        ----------
+        Y : array-like of shape (N, n)
+            Signals as rows.
+        progress : bool, default=False
+            Show progress bars on a terminal.
+
+        Returns
+        -------
+        result : Recovery
+            ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
+            or, with noise, where it is stable.
+        """
+        Phi = self._dictionary()
+        signals = check_signals(Y, Phi.shape)
+        noise = check_number(self.noise, "noise", low=0.0)
+        m, N = Phi.shape[1], len(signals)
+        result = _blank(N, m, np.result_type(Phi, signals))
+        size = max(1, CHUNK_BYTES // (8 * m))
+        with threads(self.n_threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
+            steps = _Steps.of(self, Phi, signals, noise)
+            for start in track(range(0, N, size), "recover", progress):
+                rows = slice(start, min(N, start + size))
+                chunk = np.ascontiguousarray(signals[rows], dtype=np.float64)
+                part = result[rows]  # views of the same arrays
+                assert isinstance(part, Recovery)
+                (steps.noisy if noise > 0 else steps.exact)(chunk, part, progress)
+        return result
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write Φ, its preconditioner, the weights and all parameters to one safetensors file.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; an existing one is replaced only by a whole one. Read it with :func:`maxsparse.load`.
+        """
+        if self.network != "learned_sbl":
+            raise ValueError("only a recoverer with network='learned_sbl' can be saved: the file holds no code")
+        problem = self._problem(self._dictionary())
+        storage.write(path, self._dictionary(), problem.W, problem.D, self._weights(), self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")}
+
+    def _dictionary(self) -> FloatArray:
+        return check_dictionary(self.Phi)
+
+    def _weights(self) -> Weights:
+        return self.weights_ if hasattr(self, "weights_") else bundled_weights()
+
+    def _problem(self, Phi: FloatArray, dtype: Any = None) -> Problem:
+        rtol = self.rtol
+        if rtol is None:
+            rtol = float(max(np.finfo(Phi.dtype).eps, np.finfo(dtype or Phi.dtype).eps))
+        return prepare(Phi, check_number(rtol, "rtol", low=0.0), getattr(self, "preconditioner_", None))
+
+    def _scorer(self, Phi: FloatArray) -> Scorer:
+        if isinstance(self.network, str):
+            if self.network != "learned_sbl":
+                raise ValueError(f"network must be 'learned_sbl' or an object with scores(Y), got {self.network!r}")
+            return LearnedScores(Phi, self._weights())
+        if not hasattr(self.network, "scores"):
+            raise ValueError(f"network must be 'learned_sbl' or an object with scores(Y), got {self.network!r}")
+        return lambda Y, noise: (np.asarray(self.network.scores(Y)), None)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The way of one chunk of signals, from scores to certificates."""
+
+    Phi: NDArray[np.float64]
+    problem: Problem
+    scorer: Scorer
+    noise: float
+    options: dict[str, Any]
+    spark: int
+
+    @classmethod
+    def of(cls, model: SparseRecoverer, Phi: FloatArray, Y: FloatArray, noise: float) -> _Steps:
+        seed = check_integer(model.random_state, "random_state")
+        options = {"budget": check_budget(model.budget), "seed": seed}
+        exact = np.asarray(Phi, dtype=np.float64)
+        problem = model._problem(Phi, Y.dtype)
+        return cls(exact, problem, model._scorer(Phi), noise, options, spark_bound(exact) if noise == 0 else 2)
+
+    def exact(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
+        """Decode, search and certify; write to the arrays of `out`."""
+        scores = np.asarray(self.scorer(Y, 0.0)[0])
+        X, found = decode_exact(self.problem, Y, scores)
+        rest = np.flatnonzero(~found)
+        X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
+        m = self.Phi.shape[1]
+        tried = np.ones(len(Y))
+        tried[rest] += sets * (0.5 * m * m)  # every set tests all pairs
+        certificates = certify_rows(self.problem, Y, X, tried, self.spark)
+        # What stays open gets the sparse guess of the scores, uncertified, with its residual.
+        still = np.flatnonzero(~found)
+        X[still] = _best_guess(self.Phi, Y[still], scores[still])
+        out.coef[:], out.scores[:], out.converged[:] = X, scores, found
+        out.certified[:], out.argument[:] = certificates.certified, certificates.argument
+        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
+        out.iterations[rest] = sets
+
+    def noisy(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
+        """Estimate and check for stability; write to the arrays of `out`."""
+        scores = np.asarray(self.scorer(Y, self.noise)[0])
+        X = decode_noisy(self.Phi, Y, scores, self.noise)
+        out.coef[:], out.scores[:] = X, scores
+        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
+        out.stable[:] = stable_under_noise(self.problem, Y, X, self.noise)
+        out.converged[:] = out.stable
+
+
+def _blank(N: int, m: int, dtype: Any) -> Recovery:
+    return Recovery(
+        coef=np.zeros((N, m), dtype=dtype),
+        residual=np.zeros(N, dtype=dtype),
+        iterations=np.zeros(N, dtype=np.int64),
+        converged=np.zeros(N, dtype=bool),
+        certified=np.zeros(N, dtype=bool),
+        method="learned_sbl",
+        explicit_scores=np.zeros((N, m), dtype=np.float32),
+        argument=np.full(N, "", dtype="U7"),
+        stable=np.zeros(N, dtype=bool),
+    )
+
+
+def _best_guess(Phi: NDArray[np.float64], Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Least squares on the half of n best-scored atoms: an answer for what nothing explained, close to y and sparse."""
+    n, m = Phi.shape
+    X = np.zeros((len(Y), m))
+    k = max(1, min(n, m) // 2)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    for row, atoms in enumerate(best):
+        X[row, atoms] = np.linalg.lstsq(Phi[:, atoms], Y[row], rcond=None)[0]
+    return X

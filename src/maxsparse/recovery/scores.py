@@ -1,0 +1,139 @@
+"""Scores of the bundled network for any dictionary: which atoms are in the support, without training."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse import theory
+from maxsparse._validation import FloatArray
+from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
+from maxsparse.solvers._kernels import times
+
+__all__ = ["LearnedScores", "bundled_weights", "read_weights"]
+
+ITERATIONS = 16
+# How the arrays are called in a file, in the order of the fields of Weights.
+NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
+
+
+def bundled_weights() -> Weights:
+    """Return the weights that come with the package: trained on many dictionaries, none of them yours."""
+    with resources.as_file(resources.files("maxsparse.recovery") / "weights" / "learned_sbl.safetensors") as path:
+        return read_weights(path)
+
+
+def read_weights(path: Path) -> Weights:
+    """Read and check the weights that ``maxsparse.training.learned_sbl`` wrote."""
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata() or {}
+        if "learned_sbl" not in metadata:
+            raise ValueError(f"{str(path)!r} holds no weights of learned SBL")
+        json.loads(metadata["learned_sbl"])
+        return check_weights({name: file.get_tensor(name) for name in file.keys()}, str(path))  # noqa: SIM118
+
+
+def check_weights(tensors: dict[str, NDArray[Any]], source: str) -> Weights:
+    """Return named arrays as Weights, if their shapes fit together and every number is finite."""
+    missing = [name for name in NAMES if name not in tensors]
+    if missing:
+        raise ValueError(f"{source!r} lacks the weights {', '.join(missing)}")
+    weights = Weights(*(np.ascontiguousarray(tensors[name], dtype=np.float32) for name in NAMES))
+    if weights.first.ndim != 2 or weights.moment.ndim != 2:
+        raise ValueError(f"{source!r}: weights must be matrices")
+    (hidden, seen), T = weights.first.shape, weights.moment.shape[0]
+    outputs = seen - FEATURES + 2
+    shapes = ((hidden, seen), (hidden, seen + 1), (T, hidden), (outputs, hidden), (outputs,), (T,))
+    for name, array, shape in zip(NAMES, weights, shapes, strict=True):
+        if array.shape != shape or 0 in shape:
+            raise ValueError(f"{source!r}: {name} has shape {array.shape}, the others ask for {shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{source!r}: {name} holds numbers that are not finite")
+    return weights
+
+
+def as_arrays(weights: Weights) -> dict[str, NDArray[np.float32]]:
+    """Return weights under the names they have in a file."""
+    return dict(zip(NAMES, weights, strict=True))
+
+
+class LearnedScores:
+    """Learned SBL for one dictionary.
+
+    Parameters
+    ----------
+    Phi : ndarray of shape (n, m)
+        Checked dictionary.
+    weights : Weights or None, default=None
+        None for the bundled ones.
+    iterations : int, default=16
+        Iterations, of which each costs the same.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> from maxsparse.recovery.scores import LearnedScores
+    >>> Phi = ms.dictionaries.decaying(20, 100, rng=5)
+    >>> X, Y = ms.signals.sample(Phi, 200, sparsity=4, rng=1)
+    >>> ms.metrics.strict_accuracy(X, LearnedScores(Phi)(Y)[0]) > 0.9
+    True
+    """
+
+    def __init__(self, Phi: FloatArray, weights: Weights | None = None, iterations: int = ITERATIONS) -> None:
+        self.Phi = np.asarray(Phi, dtype=np.float64)
+        self.weights = bundled_weights() if weights is None else weights
+        self.iterations = iterations
+        self._prepared: dict[int | None, tuple[NDArray[Any], ...]] = {}
+
+    def __call__(self, Y: NDArray[np.float64], noise: float = 0.0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Score signals (N, n) with noise of that standard deviation on every measurement.
+
+        Returns
+        -------
+        logits : ndarray of shape (N, m), float32
+            Log odds of every atom to be in the support.
+        gamma : ndarray of shape (N, m), float32
+            Prior variances of the coefficients of Φ that the last iteration used.
+        """
+        N, m = len(Y), self.Phi.shape[1]
+        logits, gamma = np.zeros((N, m), dtype=np.float32), np.zeros((N, m), dtype=np.float32)
+        for level, rows in _levels(Y, noise):
+            W, D, variance, Q, outer = self._whitened(level)
+            Z = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T)).astype(np.float32)
+            part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
+            noises = np.full(len(Z), noise, dtype=np.float32)
+            score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, part, variances)
+            logits[rows], gamma[rows] = part, variances * D**2
+        return logits, gamma
+
+    def _whitened(self, level: int | None) -> tuple[NDArray[Any], ...]:
+        """Return W, D, diag WWᵀ, WΦD and its packed outer products for noise 2^level relative to the signal."""
+        if level not in self._prepared:
+            if len(self._prepared) > 4:  # levels of noise in use at once; more are computed again
+                self._prepared.clear()
+            W, D = theory.precondition(self.Phi, noise=0.0 if level is None else 2.0**level)
+            Q = W @ self.Phi * D
+            rows, columns = np.tril_indices(len(Q))
+            packed = np.ascontiguousarray(Q[rows].T * Q[columns].T, dtype=np.float32)
+            variance = (W**2).sum(axis=1).astype(np.float32)
+            self._prepared[level] = W, D, variance, np.ascontiguousarray(Q, dtype=np.float32), packed
+        return self._prepared[level]
+
+
+def _levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
+    """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
+
+    So a signal's scores do not depend on its batch, and few preconditioners serve all.
+    """
+    if noise == 0 or len(Y) == 0:
+        return [(None, np.arange(len(Y)))]
+    size = np.sqrt(np.maximum(np.mean(Y**2, axis=1) - noise**2, 0.01 * noise**2))  # of the signal without its noise
+    level = np.clip(np.rint(np.log2(noise / size)), -30, 3).astype(np.int64)
+    return [(int(value), np.flatnonzero(level == value)) for value in np.unique(level)]

@@ -1,0 +1,130 @@
+r"""Guided search: from scores to the sparsest x, by walking between information sets.
+
+A set A of n − 3 atoms *contains* the answer if at most two atoms of the support are outside it: the tableau of A then
+shows them at once (:mod:`maxsparse.recovery._tableau`). The walk is a Markov chain that visits A in proportion to
+:math:`\prod_{i \in A} e^{s_i}` for scores s, one swap of atoms at a time, which costs one pivot. This is Stern's
+information-set decoding [1]_ over the reals, with a prior.
+
+References
+----------
+.. [1] J. Stern, "A method for finding codewords of small weight", Coding Theory and Applications, 1989.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._progress import track
+from maxsparse._validation import check_integer
+from maxsparse.recovery._refit import Problem
+from maxsparse.recovery._walk import OUTSIDE, walk_rows
+
+__all__ = ["BUDGETS", "Budget", "check_budget", "search"]
+
+BUDGETS = {"none": 0, "fast": 2_000, "normal": 50_000, "thorough": 1_000_000}
+ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
+LATER = 10_000
+CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are heard
+CLIP = 8.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to search for a signal that is still open: so many sets, and so many milliseconds in the mean."""
+
+    sets: int
+    milliseconds: float = np.inf
+
+
+def check_budget(budget: Any) -> Budget:
+    """Read a budget: a number of sets, a name of `BUDGETS`, or a time such as ``"20ms"``."""
+    if isinstance(budget, str):
+        if budget in BUDGETS:
+            return Budget(BUDGETS[budget])
+        time_match = re.fullmatch(r"(\d+(?:\.\d+)?) ?ms", budget)
+        if time_match:
+            return Budget(10**12, float(time_match[1]))
+        raise ValueError(
+            f"budget must be a number of sets, one of {', '.join(BUDGETS)}, or like '20ms'; got {budget!r}"
+        )
+    return Budget(check_integer(budget, "budget"))
+
+
+def search(
+    problem: Problem,
+    Y: NDArray[np.float64],
+    scores: NDArray[Any],
+    *,
+    budget: Budget,
+    seed: int = 0,
+    sharpness: float = 1.1,
+    progress: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Search for the sparsest x of noiseless signals, guided by scores.
+
+    Parameters
+    ----------
+    problem : Problem
+        From :func:`maxsparse.recovery._refit.prepare`.
+    Y : ndarray of shape (N, n), float64
+        Signals as rows.
+    scores : ndarray of shape (N, m)
+        Log odds of every atom to be in the support; a constant added to a row changes nothing.
+    budget : Budget
+        Sets per signal, and milliseconds per signal in the mean. Only a budget in sets is reproducible.
+    seed : int, default=0
+        What is found depends on the seed, the signal, its scores and the budget alone.
+    sharpness : float, default=1.1
+        Factor on the scores: 0 walks blindly, large values never leave the best-scored atoms.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    X : ndarray of shape (N, m)
+        Coefficients where the search succeeded, else zeros.
+    found : ndarray of shape (N,), bool
+        True where an answer with at most n − 3 nonzeros explains y to rounding.
+    sets : ndarray of shape (N,), int
+        Sets that were tested; each tests all m²/2 pairs of atoms.
+    """
+    n, m = problem.Q.shape
+    X = np.zeros((len(Y), m))
+    found, spent = np.zeros(len(Y), dtype=bool), np.zeros(len(Y), dtype=np.int64)
+    if n < OUTSIDE + 1 or m <= n or budget.sets == 0:
+        return X, found, spent
+    odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP) * sharpness
+    deadline = time.monotonic() + 1e-3 * budget.milliseconds * len(Y)
+    open_rows = np.flatnonzero(Y.any(axis=1))
+    for number, sets in enumerate(_rounds(budget.sets)):
+        # Every round begins anew, so easy signals never wait for hard ones; the first takes the scores as they are.
+        per_call = max(1, CALL // sets)
+        pieces = [open_rows[start : start + per_call] for start in range(0, len(open_rows), per_call)]
+        for rows in track(pieces, f"search, round {number + 1}", progress):
+            if time.monotonic() > deadline:
+                return X, found, spent
+            part, hit, tested = np.zeros((len(rows), m)), np.zeros(len(rows), dtype=bool), spent[rows]
+            round_seed = np.uint64(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
+            walk_rows(Y[rows], problem, odds[rows], sets, round_seed, number > 0, part, hit, tested)
+            X[rows], found[rows], spent[rows] = part, hit, tested
+        open_rows = open_rows[~found[open_rows]]
+        if not len(open_rows):
+            break
+    return X, found, spent
+
+
+def _rounds(total: int) -> Iterator[int]:
+    """Split a budget into rounds."""
+    number = 0
+    while total > 0:
+        size = min(total, ROUNDS[number] if number < len(ROUNDS) else LATER)
+        yield size
+        total -= size
+        number += 1

@@ -1,0 +1,124 @@
+"""A recoverer in one safetensors file: arrays and checked JSON, nothing that is executed on loading."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse import __version__
+from maxsparse._validation import FloatArray, check_dictionary, check_matrix
+from maxsparse.files import atomic_write
+from maxsparse.recovery._learned_sbl import Weights
+from maxsparse.recovery.scores import as_arrays, check_weights
+
+if TYPE_CHECKING:
+    from maxsparse.recovery.recoverer import SparseRecoverer
+
+__all__ = ["load", "write"]
+
+FORMAT = "maxsparse.recoverer"
+VERSION = 1
+SETTINGS: dict[str, tuple[type, ...]] = {
+    "noise": (int, float),
+    "budget": (int, str),
+    "rtol": (int, float, type(None)),
+    "random_state": (int,),
+    "n_threads": (int, type(None)),
+}
+
+
+def write(
+    path: str | os.PathLike[str],
+    Phi: FloatArray,
+    W: FloatArray,
+    D: FloatArray,
+    weights: Weights,
+    settings: dict[str, Any],
+) -> None:
+    """Write a recoverer's arrays and settings, whole or not at all."""
+    from safetensors.numpy import save
+
+    arrays = {"Phi": Phi, "W": W, "D": D}
+    arrays |= {f"weights.{name}": array for name, array in as_arrays(weights).items()}
+    header = {"format": FORMAT, "version": VERSION, "maxsparse": __version__, "settings": settings}
+    data = save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"maxsparse": json.dumps(header)}
+    )
+    with atomic_write(path) as stream:
+        stream.write(data)
+
+
+def load(path: str | os.PathLike[str]) -> SparseRecoverer:
+    """Load what :meth:`SparseRecoverer.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : SparseRecoverer
+        Ready to recover: the same answers as before, to the last bit.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import maxsparse as ms
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> ms.SparseRecoverer(ms.dictionaries.gaussian(10, 30, rng=0), budget="fast").save(path)
+    >>> ms.load(path).budget
+    'fast'
+    """
+    from maxsparse.recovery.recoverer import SparseRecoverer
+
+    source = Path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"{str(source)!r} is not a file")
+    header, arrays = _read(source)
+    settings = _check_settings(header, str(source))
+    for name in ("Phi", "W", "D"):
+        if name not in arrays:
+            raise ValueError(f"{str(source)!r} lacks the array {name}")
+    Phi = check_dictionary(arrays["Phi"], f"Phi in {str(source)!r}")
+    W, D = check_matrix(arrays["W"], f"W in {str(source)!r}"), arrays["D"]
+    n, m = Phi.shape
+    if W.shape[1] != n or W.shape[0] > min(n, m) or D.shape != (m,) or not np.isfinite(D).all() or not (D > 0).all():
+        raise ValueError(f"{str(source)!r}: the preconditioner does not fit Phi of shape {(n, m)}")
+    weights = {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")}
+    model = SparseRecoverer(Phi, **settings)
+    model.weights_ = check_weights(weights, str(source))
+    model.preconditioner_ = (W.astype(np.float64), D.astype(np.float64))
+    return model
+
+
+def _read(source: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(source, "numpy") as file:
+            metadata = file.metadata() or {}
+            header = json.loads(metadata.get("maxsparse", "null"))
+            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"cannot read {str(source)!r}: {error}") from error
+
+
+def _check_settings(header: Any, source: str) -> dict[str, Any]:
+    """Return the settings if the header is one of ours and every value has the type it must have."""
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{source!r} is no recoverer: it was not written by SparseRecoverer.save")
+    if header.get("version") != VERSION:
+        raise ValueError(f"{source!r} has format version {header.get('version')!r}; this maxsparse reads {VERSION}")
+    settings = header.get("settings")
+    if not isinstance(settings, dict) or set(settings) != set(SETTINGS):
+        raise ValueError(f"{source!r}: settings must be exactly {', '.join(SETTINGS)}")
+    for name, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, SETTINGS[name]):
+            raise ValueError(f"{source!r}: {name} cannot be {value!r}")
+    return settings

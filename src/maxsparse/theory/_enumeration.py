@@ -1,0 +1,171 @@
+"""Compiled walks over all subsets of k atoms: extreme eigenvalues of Gram blocks, and dependent columns.
+
+Both walk the tree of ascending index tuples and extend a factorisation by one row per step, so that a subset costs
+O(k²) and not O(k³).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def _append(
+    G: NDArray[Any], S: NDArray[Any], depth: int, atom: int, shift: float, sign: float, L: NDArray[Any]
+) -> bool:
+    """Extend the Cholesky factor of sign·(shift·I − G_S) by one atom; False where it stops being positive definite.
+
+    The diagonal of L holds reciprocals.
+    """
+    pivot = sign * (shift - G[atom, atom])
+    for q in range(depth):
+        total = -sign * G[atom, S[q]]
+        for l in range(q):
+            total -= L[depth, l] * L[q, l]
+        total *= L[q, q]
+        L[depth, q] = total
+        pivot -= total * total
+    if not pivot > 0.0:
+        return False
+    L[depth, depth] = 1.0 / np.sqrt(pivot)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _push(
+    G: NDArray[Any],
+    S: NDArray[Any],
+    depth: int,
+    atom: int,
+    bound: float,
+    sign: float,
+    slack: float,
+    L: NDArray[Any],
+    best: NDArray[Any],
+) -> float:
+    """Add an atom to S and return the bound that now holds: a larger λ_max (sign 1) or a smaller λ_min (sign −1).
+
+    By interlacing a subset that breaks the bound breaks it for every larger one, so the bound may move at any depth.
+    """
+    if _append(G, S, depth, atom, bound + sign * slack, sign, L):
+        return bound
+    count = depth + 1
+    block = np.empty((count, count))
+    for i in range(count):
+        for j in range(count):
+            block[i, j] = G[S[i], S[j]]
+    values = np.linalg.eigvalsh(block)
+    bound = max(bound, values[-1]) if sign > 0 else min(bound, values[0])
+    for i in range(best.shape[0]):
+        best[i] = S[i] if i < count else -1
+    for i in range(count):  # the whole path again, for the new shift; it holds now
+        _append(G, S, i, S[i], bound + sign * slack, sign, L)
+    return bound
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def extreme_eigenvalues(
+    G: NDArray[Any], k: int, prefixes: NDArray[Any], high: float, low: float, slack: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Largest λ_max and smallest λ_min over all k-subsets that begin with one of `prefixes`, if beyond high and low.
+
+    Parameters
+    ----------
+    G : (m, m), symmetric.
+    prefixes : (P, p) ascending index tuples, p ≤ k.
+    high, low : what is known already; low ≤ −inf leaves λ_min alone.
+    slack : differences below this are not looked at; it must stand well above rounding.
+
+    Returns
+    -------
+    highs, lows : (P,) per prefix; high and low where nothing lies beyond.
+    high_supports, low_supports : (P, k), filled with −1 from the end; meaningful where highs or lows moved.
+    """
+    P, p = prefixes.shape
+    m = G.shape[0]
+    highs, lows = np.full(P, high), np.full(P, low)
+    high_supports, low_supports = np.full((P, k), -1), np.full((P, k), -1)
+    want_low = low > -np.inf
+    for number in prange(P):
+        S = np.empty(k, dtype=np.int64)
+        L_high, L_low = np.zeros((k, k)), np.zeros((k, k))
+        depth, start = 0, 0
+        while depth >= 0:
+            atom = start
+            if depth < p:  # the prefix is given; on the way back it is over
+                atom = prefixes[number, depth] if start <= prefixes[number, depth] else m
+            if atom > m - (k - depth):
+                depth -= 1
+                if depth >= 0:
+                    start = S[depth] + 1
+                continue
+            S[depth] = atom
+            highs[number] = _push(G, S, depth, atom, highs[number], 1.0, slack, L_high, high_supports[number])
+            if want_low:
+                lows[number] = _push(G, S, depth, atom, lows[number], -1.0, slack, L_low, low_supports[number])
+            start = atom + 1
+            if depth < k - 1:
+                depth += 1
+    return highs, lows, high_supports, low_supports
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def find_dependent(atoms: NDArray[Any], size: int, tol: float) -> NDArray[Any]:
+    """Find `size` linearly dependent rows of `atoms` whose smaller subsets are independent; −1s if there are none.
+
+    Rows have norm 1. The last row of a dependent set is within `tol` of the span of the others.
+    """
+    m, n = atoms.shape
+    found = np.full((m, size), -1)
+    for first in prange(m):
+        Q = np.empty((size, n))
+        S = np.empty(size, dtype=np.int64)
+        S[0] = first
+        Q[0] = atoms[first]
+        depth, start, done = 1, first + 1, size < 2
+        while depth >= 1 and not done:
+            if start > m - (size - depth):
+                depth -= 1
+                start = S[depth] + 1 if depth >= 1 else m
+                continue
+            S[depth] = start
+            rest = _orthogonalise(atoms[start], Q, depth)
+            if depth == size - 1:
+                if rest <= tol:
+                    found[first] = S
+                    done = True
+                start += 1
+            else:
+                start += 1
+                if rest > tol:  # a smaller dependent set would have been found before
+                    depth += 1
+    for first in range(m):
+        if found[first, 0] >= 0:
+            return found[first]
+    return np.full(size, -1)
+
+
+@njit(cache=True, nogil=True)
+def _orthogonalise(a: NDArray[Any], Q: NDArray[Any], depth: int) -> float:
+    """Set Q[depth] to the unit part of `a` outside the span of the rows before; return that part's norm."""
+    q = Q[depth]
+    q[:] = a
+    for _ in range(2):  # twice is enough (Kahan, Parlett)
+        for l in range(depth):
+            overlap = 0.0
+            for i in range(q.shape[0]):
+                overlap += q[i] * Q[l, i]
+            for i in range(q.shape[0]):
+                q[i] -= overlap * Q[l, i]
+    total = 0.0
+    for i in range(q.shape[0]):
+        total += q[i] * q[i]
+    rest = np.sqrt(total)
+    if rest > 0.0:
+        for i in range(q.shape[0]):
+            q[i] /= rest
+    return rest

@@ -1,0 +1,232 @@
+"""What a user wants to know about a dictionary before choosing a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._validation import FloatArray, RandomState, check_dictionary, check_integer, check_rng, duplicate_atoms
+from maxsparse.theory.coherence import coherence, cumulative_coherence
+from maxsparse.theory.precondition import precondition
+from maxsparse.theory.rip import IHT_THRESHOLD, RipConstant, rip_constant
+from maxsparse.theory.uniqueness import Spark, spark
+
+__all__ = ["Description", "describe"]
+
+ENOUGH = 0.9  # a method is expected to work as long as it recovers this share of random supports
+ENUMERATED = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """For k = 1, 2, …: share of random k-sparse signals that OMP recovers, and that ℓ1 is certain to recover."""
+
+    omp: list[float]
+    l1: list[float]
+
+    def up_to(self, method: str) -> int:
+        """Largest k below which the share never falls under 0.9."""
+        shares = getattr(self, method)
+        return next((k for k, share in enumerate(shares) if share < ENOUGH), len(shares))
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Numbers that tell how hard a dictionary is; ``print`` it to read them.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    rank : int
+    condition : float
+        Ratio of the largest to the smallest singular value that is not zero.
+    duplicates : list of (int, int)
+        Atoms that are multiples of each other.
+    coherence, whitened_coherence : float
+    spark : Spark
+    delta : RipConstant
+        δ_3 of the atoms scaled to norm 1: what IHT needs for k = 1.
+    whitened_delta : RipConstant
+        The same after whitening.
+    guaranteed : int
+        Largest sparsity at which OMP and ℓ1 recover every signal, by cumulative coherence.
+    guaranteed_iht : int
+        Largest sparsity k that is certified to have δ_3k < 1/√32.
+    plain, whitened : Forecast
+        Shares of random signals that OMP and ℓ1 recover.
+    """
+
+    shape: tuple[int, int]
+    rank: int
+    condition: float
+    duplicates: list[tuple[int, int]]
+    coherence: float
+    whitened_coherence: float
+    spark: Spark
+    delta: RipConstant
+    whitened_delta: RipConstant
+    guaranteed: int
+    guaranteed_iht: int
+    plain: Forecast
+    whitened: Forecast
+
+    def __str__(self) -> str:
+        n, m = self.shape
+        lines = [
+            f"dictionary          {n} measurements × {m} atoms, rank {self.rank}, "
+            f"condition number {self.condition:.3g}",
+            f"coherence           {self.coherence:.4f}; whitened {self.whitened_coherence:.4f}",
+            f"δ_{self.delta.k}                 {_interval(self.delta)}; whitened {_interval(self.whitened_delta)}; "
+            f"IHT asks for less than {IHT_THRESHOLD:.4f}",
+            f"spark               {_spark(self.spark)}",
+            f"guaranteed          OMP and ℓ1 recover every signal with up to {self.guaranteed} nonzeros, "
+            f"IHT up to {self.guaranteed_iht}",
+            f"expected            {ENOUGH:.0%} of random signals: OMP up to {self.plain.up_to('omp')} nonzeros, "
+            f"ℓ1 up to {self.plain.up_to('l1')}",
+            f"expected, whitened  OMP up to {self.whitened.up_to('omp')} nonzeros, "
+            f"ℓ1 up to {self.whitened.up_to('l1')}",
+        ]
+        if self.duplicates:
+            lines.append(f"duplicates          {len(self.duplicates)} pairs of atoms are multiples of each other")
+        return "\n".join([*lines, f"advice              {self.advice}"])
+
+    @property
+    def advice(self) -> str:
+        """One sentence on which methods to try."""
+        plain = max(self.plain.up_to("omp"), self.plain.up_to("l1"))
+        whitened = max(self.whitened.up_to("omp"), self.whitened.up_to("l1"))
+        first = "whiten (precondition=True) if the noise allows it" if whitened > plain else "whitening is not needed"
+        most = max(plain, whitened)
+        if most == 0:
+            return f"{first}; OMP and ℓ1 promise nothing here: use sbl, exact, or a trained network"
+        return f"{first}; OMP or ℓ1 up to {most} nonzeros, beyond that sbl, exact or a trained network"
+
+
+def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng: RandomState = 0) -> Description:
+    r"""Measure what decides which methods can recover sparse signals from a dictionary.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary; atoms are scaled to norm 1 first.
+    max_sparsity : int, default=10
+        Largest sparsity to make a forecast for.
+    samples : int, default=200
+        Random supports per sparsity.
+    rng : int, numpy.random.Generator or None, default=0
+        Seed of the samples.
+
+    Returns
+    -------
+    description : Description
+        ``print(description)`` shows it.
+
+    Notes
+    -----
+    The guarantee for OMP and ℓ1 is Tropp's :math:`\mu_1(k-1) + \mu_1(k) < 1` [1]_, that for IHT is
+    :math:`\delta_{3k} < 1/\sqrt{32}`. The forecast draws random supports S, signs s and amplitudes from ±U[0.1, 0.5]:
+    OMP is run on them; for ℓ1, Fuchs' condition
+    :math:`\max_{j \notin S}|\phi_j^\top\Phi_S(\Phi_S^\top\Phi_S)^{-1}s| < 1` [2]_ is checked, which is sufficient, so
+    that ℓ1 recovers somewhat more.
+
+    References
+    ----------
+    .. [1] J. Tropp, "Greed is good", IEEE Trans. Information Theory 50(10), 2004.
+    .. [2] J.-J. Fuchs, "On sparse representations in arbitrary redundant bases", IEEE Trans. Information Theory 50(6),
+       2004.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> description = ms.theory.describe(ms.dictionaries.gaussian(30, 60, rng=0))
+    >>> print(description)
+    dictionary          30 measurements × 60 atoms, rank 30, condition number ...
+    coherence           0.6...
+    >>> description.guaranteed_iht
+    0
+    """
+    matrix = check_dictionary(Phi).astype(np.float64, copy=False)
+    generator = check_rng(rng)
+    samples = check_integer(samples, "samples", low=1)
+    n, m = matrix.shape
+    most = min(check_integer(max_sparsity, "max_sparsity", low=1), max(1, m - 1), n)
+    unit = matrix / np.linalg.norm(matrix, axis=0)
+    W, D = precondition(unit)
+    white = W @ unit * D
+    sigma = np.linalg.svd(unit, compute_uv=False)
+    rank = int((sigma > max(n, m) * np.finfo(np.float64).eps * sigma[0]).sum())
+    order = min(3, m)
+    return Description(
+        (n, m),
+        rank,
+        float(sigma[0] / sigma[rank - 1]),
+        duplicate_atoms(matrix),
+        coherence(unit),
+        coherence(white),
+        spark(unit, limit=200_000),
+        rip_constant(unit, order, limit=ENUMERATED, rng=generator),
+        rip_constant(white, order, limit=ENUMERATED, rng=generator),
+        _guaranteed(unit),
+        _guaranteed_iht(unit, generator),
+        _forecast(unit, most, samples, generator),
+        _forecast(white, most, samples, generator),
+    )
+
+
+def _guaranteed(unit: FloatArray) -> int:
+    """Largest k with μ₁(k − 1) + μ₁(k) < 1."""
+    m = unit.shape[1]
+    if m == 1:
+        return 1
+    mu = np.concatenate([[0.0], cumulative_coherence(unit, m - 1)])
+    failed = np.flatnonzero(mu[:-1] + mu[1:] >= 1.0)
+    return int(failed[0]) if failed.size else m - 1
+
+
+def _guaranteed_iht(unit: FloatArray, rng: np.random.Generator) -> int:
+    k, m = 0, unit.shape[1]
+    while 3 * (k + 1) <= m and rip_constant(unit, 3 * (k + 1), limit=ENUMERATED, rng=rng).below() is True:
+        k += 1
+    return k
+
+
+def _forecast(B: FloatArray, most: int, samples: int, rng: np.random.Generator) -> Forecast:
+    m = B.shape[1]
+    omp, l1 = [], []
+    for k in range(1, most + 1):
+        found, certain = 0, 0
+        for _ in range(samples):
+            S = rng.choice(m, k, replace=False)
+            signs = rng.choice([-1.0, 1.0], k)
+            found += _omp_finds(B, S, B[:, S] @ (signs * rng.uniform(0.1, 0.5, k)))
+            dual = np.linalg.pinv(B[:, S]).T @ signs
+            certain += bool(np.abs(np.delete(dual @ B, S)).max(initial=0.0) < 1.0)
+        omp.append(found / samples)
+        l1.append(certain / samples)
+    return Forecast(omp, l1)
+
+
+def _omp_finds(B: FloatArray, S: NDArray[np.intp], y: FloatArray) -> bool:
+    """Whether OMP's first |S| atoms are S; it has failed as soon as it takes another one."""
+    chosen: list[int] = []
+    r = y
+    for _ in range(S.size):
+        i = int(np.abs(r @ B).argmax())
+        if i not in S or i in chosen:
+            return False
+        chosen.append(i)
+        r = y - B[:, chosen] @ np.linalg.lstsq(B[:, chosen], y, rcond=None)[0]
+    return True
+
+
+def _interval(constant: RipConstant) -> str:
+    if constant.exact:
+        return f"{constant.lower:.4f}"
+    return f"{constant.lower:.4f} to {constant.upper:.4f}"
+
+
+def _spark(result: Spark) -> str:
+    known = f"{result.lower}" if result.exact else f"from {result.lower} to {result.upper}"
+    return f"{known}: a solution with up to {result.unique_up_to} nonzeros is certain to be the only sparsest one"

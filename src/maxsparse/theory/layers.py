@@ -1,0 +1,147 @@
+"""Layers with shared weights, x ← H_k[Ψx + Γy], and the form Ψ = I − ΓΦ that keeps every x* fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_matrix, check_signals
+
+__all__ = ["GeneralisedIhtLayer", "generalised_iht_layer", "hard_threshold"]
+
+
+def hard_threshold(X: ArrayLike, k: int) -> FloatArray:
+    r"""Keep the k entries of largest magnitude of every row, :math:`H_k`; of equal ones the lower index wins.
+
+    Parameters
+    ----------
+    X : array-like of shape (N, m)
+    k : int
+        From 0 to m.
+
+    Returns
+    -------
+    kept : ndarray of shape (N, m)
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> ms.theory.hard_threshold([[1.0, -3.0, 2.0]], 2).tolist()
+    [[0.0, -3.0, 2.0]]
+    """
+    signals = check_matrix(X, "X")
+    k = check_integer(k, "k", low=0, high=signals.shape[1])
+    kept = np.zeros_like(signals)
+    chosen = np.argsort(-np.abs(signals), axis=1, kind="stable")[:, :k]
+    np.put_along_axis(kept, chosen, np.take_along_axis(signals, chosen, axis=1), axis=1)
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralisedIhtLayer:
+    r"""One layer :math:`x^{(t+1)} = H_k[\Psi x^{(t)} + \Gamma y]`; call it with rows of X and Y.
+
+    Attributes
+    ----------
+    Psi : ndarray of shape (m, m)
+    Gamma : ndarray of shape (m, n)
+    sparsity : int
+    D : ndarray of shape (m,)
+        Scales: the layer works on :math:`D^{-1}x`; ones where there is no preconditioner.
+    """
+
+    Psi: FloatArray
+    Gamma: FloatArray
+    sparsity: int
+    D: FloatArray
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
+        """Apply the layer to signals X (N, m) with measurements Y (N, n); both and the answer in the scale of Φ."""
+        signals = check_matrix(X, "X")
+        measured = check_signals(Y, (self.Gamma.shape[1], self.Gamma.shape[0]))
+        return hard_threshold(signals / self.D @ self.Psi.T + measured @ self.Gamma.T, self.sparsity) * self.D
+
+    def iterate(self, Y: ArrayLike, layers: int) -> list[FloatArray]:
+        """Run from x = 0 through that many layers; return the signals (N, m) after 0, 1, …, layers of them."""
+        measured = check_signals(Y, (self.Gamma.shape[1], self.Gamma.shape[0]))
+        path = [np.zeros((measured.shape[0], self.Psi.shape[0]), dtype=measured.dtype)]
+        for _ in range(check_integer(layers, "layers")):
+            path.append(self(path[-1], measured))
+        return path
+
+
+def generalised_iht_layer(
+    Phi: ArrayLike,
+    sparsity: int,
+    *,
+    Gamma: ArrayLike | None = None,
+    Psi: ArrayLike | None = None,
+    precondition: tuple[ArrayLike, ArrayLike] | None = None,
+) -> GeneralisedIhtLayer:
+    r"""Build the layer of the paper's Section 3, which IHT repeats with shared weights.
+
+    .. math:: x^{(t+1)} = H_k\big[\Psi x^{(t)} + \Gamma y\big], \qquad \Psi = I - \Gamma\Phi
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    sparsity : int
+        Number k of entries that :math:`H_k` keeps.
+    Gamma : array-like of shape (m, n) or None, default=None
+        Γ; None takes :math:`\Phi^\top`, which is IHT with step 1.
+    Psi : array-like of shape (m, m) or None, default=None
+        Ψ; None takes :math:`I - \Gamma\Phi`. Every other choice moves some x* it should keep: the proposition below.
+    precondition : (W, D) or None, default=None
+        Instead of Γ: the layer of the second proposition, :math:`\Gamma = D\Phi^\top W^\top W` on the dictionary ΦD.
+
+    Returns
+    -------
+    layer : GeneralisedIhtLayer
+        ``layer(X, Y)`` is one iteration, ``layer.iterate(Y, t)`` runs t of them from zero.
+
+    Notes
+    -----
+    Proposition "constrained IHT layer": if every x* with at most k nonzeros is to be a fixed point, Ψ must be
+    :math:`I - \Gamma\Phi`. Proposition "constant layer improvement": with :math:`\delta_{3k}[W\Phi D] < 1/\sqrt{32}`,
+    :math:`\|D^{-1}(x^{(t)} - x^*)\|_2 \le 2^{-t}\|D^{-1}x^*\|_2`. The paper prints :math:`WW^\top` in Γ, which fits
+    its objective :math:`\|Wy - W\Phi Dx\|^2` only if W is symmetric: :math:`W^\top W` is meant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 50, sparsity=3, rng=1)
+    >>> layer = ms.theory.generalised_iht_layer(Phi, 3)
+    >>> bool(np.allclose(layer(X, Y), X))
+    True
+    """
+    matrix = check_dictionary(Phi)
+    n, m = matrix.shape
+    sparsity = check_integer(sparsity, "sparsity", low=0, high=m)
+    D: FloatArray = np.ones(m, dtype=matrix.dtype)
+    gain: FloatArray
+    if precondition is not None:
+        if Gamma is not None:
+            raise ValueError("give Gamma or precondition, not both: (W, D) sets Γ = DΦᵀWᵀW")
+        W = check_matrix(precondition[0], "W of precondition")
+        D = np.asarray(precondition[1], dtype=matrix.dtype)
+        if W.shape[1] != n or D.shape != (m,):
+            raise ValueError(f"W and D of precondition must be (·, {n}) and ({m},), got {W.shape} and {D.shape}")
+        matrix = matrix * D
+        gain = matrix.T @ W.T @ W
+    else:
+        gain = matrix.T if Gamma is None else _shaped(Gamma, "Gamma", (m, n))
+    filters = np.eye(m, dtype=matrix.dtype) - gain @ matrix if Psi is None else _shaped(Psi, "Psi", (m, m))
+    return GeneralisedIhtLayer(filters, gain, sparsity, D)
+
+
+def _shaped(array: ArrayLike, name: str, shape: tuple[int, int]) -> FloatArray:
+    matrix = check_matrix(array, name)
+    if matrix.shape != shape:
+        hint = f"; it fits transposed, pass {name}.T" if matrix.shape == shape[::-1] else ""
+        raise ValueError(f"{name} must have shape {shape}, got {matrix.shape}{hint}")
+    return matrix

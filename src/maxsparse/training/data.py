@@ -1,0 +1,171 @@
+"""The task of the paper: signals made on the fly from Φ, and their supports to be learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from maxsparse import metrics, signals
+from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer
+from maxsparse.networks import SignalNetwork
+from maxsparse.training.losses import LOSSES, OUTPUT_FOR
+
+__all__ = ["SupportTask"]
+
+BLOCK = 1024  # signals made at once: large enough that Python costs nothing, small enough to share among processes
+TRAINING, VALIDATION, ORDER = 0, 1, 2  # independent random streams of one seed
+
+
+class SupportTask:
+    """Learn the support of x* from y = Φx*.
+
+    Signals are numbered. Signal k comes from the seed and from ``k // BLOCK`` alone, so any process can make any part
+    of any batch, at any time, with the same bits.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    sparsity : int or (int, int), default=(1, 10)
+        Number of nonzeros, or the range it is drawn from.
+    amplitudes, noise, snr_db
+        As for :func:`maxsparse.signals.sample`.
+    loss : {"softmax", "sigmoid", "least_squares"}, default="softmax"
+        See :mod:`maxsparse.training.losses`.
+    set_size : int or None, default=None
+        Train on that many signals, in a new order every epoch; None for an endless stream of fresh ones.
+    validation_signals : int, default=1000
+        Signals per number of nonzeros in the validation set.
+    rng : int, numpy.random.Generator or None, default=None
+        Seed of all signals.
+    """
+
+    def __init__(
+        self,
+        Phi: ArrayLike,
+        *,
+        sparsity: int | tuple[int, int] = (1, 10),
+        amplitudes: str | signals.AmplitudeLaw = "uniform",
+        noise: float = 0.0,
+        snr_db: float | None = None,
+        loss: str = "softmax",
+        set_size: int | None = None,
+        validation_signals: int = 1000,
+        rng: RandomState = None,
+    ) -> None:
+        self.Phi = check_dictionary(Phi)
+        self.loss_name = check_choice(loss, "loss", tuple(LOSSES))
+        self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
+        self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
+        low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
+        self.validation_signals = check_integer(validation_signals, "validation_signals", low=1)
+        self.settings: dict[str, Any] = {
+            "task": "support",
+            "sparsity": [low, high],
+            "amplitudes": amplitudes if isinstance(amplitudes, str) else "custom",
+            "noise": noise,
+            "snr_db": snr_db,
+            "loss": loss,
+            "set_size": set_size,
+            "validation_signals": validation_signals,
+            "rng": self.seed,
+        }
+        self.arrays: dict[str, NDArray[Any]] = {"Phi": self.Phi}
+        self._dictionary = self.Phi.astype(np.float32)
+        self._position, self._stream = 0, self._stream_from(0)  # the first block is not made before it is asked for
+        self.sparsities = range(low, high + 1)
+        self._block = lru_cache(maxsize=4)(self._make_block)
+        self._set = None if set_size is None else FixedSet(self, check_integer(set_size, "set_size", low=1))
+
+    def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return signals (B, n) and their true coefficients (B, m), float32, of some rows of a batch."""
+        first, last = number * size + rows.start, number * size + rows.stop
+        Y, X = self.signals(first, last) if self._set is None else self._set.signals(first, last)
+        return torch.from_numpy(Y).to(device), torch.from_numpy(X).to(device)
+
+    def loss(self, network: nn.Module, Y: Tensor, X: Tensor) -> Tensor:
+        """Return the mean loss of the network's outputs."""
+        output = getattr(getattr(network, "module", network), "output", None)
+        if output != OUTPUT_FOR[self.loss_name]:
+            wanted = OUTPUT_FOR[self.loss_name]
+            raise ValueError(f"the loss {self.loss_name!r} needs a network with output={wanted!r}, not {output!r}")
+        return LOSSES[self.loss_name](network(Y), X)
+
+    def validate(self, network: nn.Module) -> dict[str, Any]:
+        """Return strict and loose accuracy for every number of nonzeros, on signals that are never trained on.
+
+        ``score`` is the mean of all of them: the strict one alone says nothing while it is still zero.
+        """
+        assert isinstance(network, SignalNetwork)
+        n = self.Phi.shape[0]
+        strict, loose = [], []
+        for d in self.sparsities:
+            X, Y = self._validation_set(d)
+            scores = network.scores(Y)
+            strict.append(metrics.strict_accuracy(X, scores))
+            loose.append(metrics.loose_accuracy(X, scores, n))
+        score = float(np.mean(strict + loose))
+        return {"score": score, "d": list(self.sparsities), "strict": strict, "loose": loose}
+
+    def typical(self) -> FloatArray:
+        """Return some training signals Y (N, n), for a network to scale its inputs by."""
+        return self.signals(0, BLOCK)[0]
+
+    def signals(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return Y (N, n) and X (N, m) of the signals numbered first..last-1, float32."""
+        pieces = []
+        for block in range(first // BLOCK, (last - 1) // BLOCK + 1):
+            X, Y = self._block(block)
+            rows = slice(max(first - block * BLOCK, 0), last - block * BLOCK)
+            pieces.append((Y[rows], X[rows]))
+        return np.concatenate([Y for Y, _ in pieces]), np.concatenate([X for _, X in pieces])
+
+    def _make_block(self, block: int) -> tuple[FloatArray, FloatArray]:
+        if block != self._position:  # blocks are mostly asked for in order
+            self._stream = self._stream_from(block)
+        self._position = block + 1
+        return next(self._stream)
+
+    def _stream_from(self, block: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        sparsity, rng = tuple(self.settings["sparsity"]), self._seed_of(TRAINING)
+        return signals.stream(self._dictionary, BLOCK, sparsity=sparsity, rng=rng, start=block, **self._law)
+
+    def _validation_set(self, d: int) -> tuple[FloatArray, FloatArray]:
+        rng = self._seed_of(VALIDATION, d)
+        return signals.sample(self._dictionary, self.validation_signals, sparsity=d, rng=rng, **self._law)
+
+    def _seed_of(self, *stream: int) -> int:
+        return int(np.random.SeedSequence(self.seed, spawn_key=stream).generate_state(1, np.uint64)[0])
+
+
+class FixedSet:
+    """The first `size` signals of a task, in a new order every epoch.
+
+    The order of epoch e comes from the seed and e alone. X is kept sparse: at 600,000 signals of 100 atoms it would
+    take 240 MB as it is.
+    """
+
+    def __init__(self, task: SupportTask, size: int) -> None:
+        from scipy.sparse import csr_array, vstack
+
+        self.seed, self.size = task.seed, size
+        blocks = [task.signals(k, min(k + BLOCK, size)) for k in range(0, size, BLOCK)]
+        self.Y = np.concatenate([Y for Y, _ in blocks])
+        self.X = vstack([csr_array(X) for _, X in blocks], format="csr")
+        self._order = lru_cache(maxsize=2)(self._make_order)
+
+    def signals(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return Y and X of the positions first..last-1 of the endless walk through the set."""
+        positions = np.arange(first, last)
+        epochs = positions // self.size
+        rows = np.concatenate([self._order(int(e))[positions[epochs == e] % self.size] for e in np.unique(epochs)])
+        return self.Y[rows], self.X[rows].toarray()
+
+    def _make_order(self, epoch: int) -> NDArray[np.intp]:
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(ORDER, epoch))).permutation(self.size)

@@ -1,0 +1,37 @@
+"""The progress bar of a training run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from maxsparse.training.budget import Report
+
+__all__ = ["progress_bar"]
+
+
+@contextmanager
+def progress_bar(wanted: bool) -> Iterator[Callable[[float, Report], None]]:
+    """Give a function that shows (share of the budget, report); it does nothing where no terminal watches."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda spent, report: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(bar_width=20), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=1.0)
+        yield lambda spent, report: progress.update(bar, completed=spent, description=describe(report))
+
+
+def describe(report: Report) -> str:
+    """Say in one line how far a run is and how good it is: accuracies in percent, one per number of nonzeros."""
+    parts = [f"{report.samples:,} signals, loss {report.loss:.4g}"]
+    if report.history:
+        for key, label in (("strict", "s-acc"), ("loose", "l-acc")):
+            values = report.history[-1].get(key, [])
+            if values:
+                parts.append(f"{label} " + " ".join(f"{100 * value:.0f}" for value in values))
+    return "  ".join(parts)

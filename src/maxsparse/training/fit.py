@@ -1,0 +1,153 @@
+"""From a dictionary to a trained network in one call, and back to work after an interruption."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxsparse import signals
+from maxsparse._validation import RandomState, check_choice, check_dictionary
+from maxsparse.networks import NETWORKS, SignalNetwork, build, create
+from maxsparse.training.budget import Report
+from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
+from maxsparse.training.data import SupportTask
+from maxsparse.training.loop import train
+from maxsparse.training.losses import LOSSES, OUTPUT_FOR
+from maxsparse.training.presets import PRESETS, Settings
+
+__all__ = ["fit", "resume"]
+
+
+def fit(
+    Phi: ArrayLike,
+    network: str = "residual",
+    *,
+    sparsity: int | tuple[int, int] | None = None,
+    amplitudes: str | signals.AmplitudeLaw = "uniform",
+    noise: float = 0.0,
+    snr_db: float | None = None,
+    loss: str | None = None,
+    set_size: int | None = None,
+    settings: Settings | str = "modern",
+    hyperparameters: Mapping[str, Any] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    rng: RandomState = None,
+    **options: Any,
+) -> tuple[SignalNetwork, Report]:
+    """Train a network to recover signals of one dictionary.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    network : str, default="residual"
+        A name in ``maxsparse.networks.NETWORKS``.
+    sparsity : int, (int, int) or None, default=None
+        Number of nonzeros of the training signals, or the range it is drawn from; None for 1 to n/2.
+    amplitudes, noise, snr_db
+        As for :func:`maxsparse.signals.sample`.
+    loss : {"softmax", "sigmoid", "least_squares"} or None, default=None
+        None takes the one that goes with the network: ``"softmax"``, or ``"least_squares"`` for ISTA-Net and IHT-Net.
+    set_size : int or None, default=None
+        Train on that many signals again and again; None for fresh ones all the time, unless the settings say otherwise.
+    settings : Settings or str, default="modern"
+        How to train, or the name of a preset.
+    hyperparameters : mapping or None, default=None
+        Of the network, for example ``{"width": 200}``.
+    output : path or None, default=None
+        Model file; see :func:`train`.
+    rng : int, numpy.random.Generator or None, default=None
+        Seed of the start weights and of all signals.
+    **options
+        For :func:`train`: ``minutes=``, ``samples=``, ``device=``, ``n_threads=``, ``progress=``, ``callback=``.
+
+    Returns
+    -------
+    network : SignalNetwork
+        With the best weights, in evaluation mode.
+    report : Report
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.gaussian(10, 20, rng=0)
+    >>> small = {"width": 32, "depth": 4}
+    >>> network, report = ms.training.fit(Phi, sparsity=1, samples=20_000, hyperparameters=small, rng=0, n_threads=1)
+    >>> X, Y = ms.signals.sample(Phi, 100, sparsity=1, rng=1)
+    >>> ms.metrics.strict_accuracy(X, network.scores(Y)) > 0.5
+    True
+    """
+    dictionary = check_dictionary(Phi)
+    check_choice(network, "network", tuple(NETWORKS))
+    chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
+    if output is not None and checkpoint_path(output).exists():
+        raise ValueError(
+            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
+        )
+    if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("several processes need one seed: give rng=")
+    seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
+    details = dict(hyperparameters or {})
+    loss = _loss_for(network, loss, details)
+    task = SupportTask(
+        dictionary,
+        sparsity=(1, max(1, dictionary.shape[0] // 2)) if sparsity is None else sparsity,
+        amplitudes=amplitudes,
+        noise=noise,
+        snr_db=snr_db,
+        loss=loss,
+        set_size=chosen.set_size if set_size is None else set_size,
+        rng=seed,
+    )
+    Y = task.typical()
+    ratio = noise / float(np.sqrt(np.mean(Y**2))) if snr_db is None else 10.0 ** (-snr_db / 20.0)
+    made = build(network, dictionary, Y=Y, noise=ratio, rng=seed, **details)
+    return made, train(made, task, chosen, output=output, **options)
+
+
+def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwork, Report]:
+    """Go on with an interrupted :func:`fit`; everything it needs is in its checkpoint.
+
+    Parameters
+    ----------
+    output : path
+        Model file that the run was to write.
+    **options
+        For :func:`train`: ``device=``, ``n_threads=``, ``progress=``, ``callback=``. The same number of threads gives
+        the same bits as a run that was never interrupted.
+
+    Returns
+    -------
+    network : SignalNetwork
+    report : Report
+    """
+    path = checkpoint_path(output)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")
+    tensors, header = read_checkpoint(path)
+    try:
+        settings = dict(header["run"]["task"])
+        if settings.pop("task") != "support" or settings["amplitudes"] == "custom":
+            raise ValueError("it was not begun by fit(), or with amplitudes of its own; call train() with resume=True")
+        task = SupportTask(tensors["arrays/Phi"].numpy(), **{**settings, "sparsity": tuple(settings["sparsity"])})
+        network = create(header["network"], **header["hyperparameters"])
+        recipe, budget = Settings(**header["run"]["settings"]), dict(header["run"]["budget"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"cannot resume from {str(path)!r}: {error}") from error
+    assert isinstance(network, SignalNetwork)
+    return network, train(network, task, recipe, **budget, output=Path(output), resume=True, **options)
+
+
+def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:
+    """Choose the loss where the caller did not, and the outputs that go with it where the caller did not."""
+    if loss is None:
+        usual = inspect.signature(NETWORKS[network]).parameters["output"].default
+        loss = "softmax" if hyperparameters.get("output", usual) == "logits" else "least_squares"
+    hyperparameters.setdefault("output", OUTPUT_FOR[check_choice(loss, "loss", tuple(LOSSES))])
+    return loss

@@ -1,0 +1,126 @@
+"""The training loop: budget, validation, checkpoints, interruption. It knows no network and no data."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from maxsparse.networks import Network
+from maxsparse.training.budget import Budget, Report
+from maxsparse.training.display import progress_bar
+from maxsparse.training.interrupt import Interrupt
+from maxsparse.training.presets import Settings
+from maxsparse.training.processes import Processes
+from maxsparse.training.run import Run, Task
+
+__all__ = ["InterruptedTraining", "train"]
+
+CHECKPOINT_SECONDS = 60.0
+LOOK_EVERY = 20  # batches between two looks at the loss; on a GPU each look waits for it
+
+
+class InterruptedTraining(KeyboardInterrupt):
+    """Training was stopped by Ctrl-C or SIGTERM; the message says how to resume."""
+
+
+def train(
+    network: Network,
+    task: Task,
+    settings: Settings,
+    *,
+    minutes: float | None = None,
+    samples: int | None = None,
+    output: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    n_threads: int | None = None,
+    progress: bool = False,
+    callback: Callable[[Report], object] | None = None,
+    resume_command: str | None = None,
+) -> Report:
+    """Train a network on a task until the budget is spent, and leave the best weights in it.
+
+    Parameters
+    ----------
+    network : Network
+        Trained in place; it ends with the weights of the best validation, in evaluation mode, on its own device.
+    task : Task
+        What it learns from.
+    settings : Settings
+        How it learns, see ``PRESETS``.
+    minutes, samples : float, int or None, default=None
+        Budget; whichever is spent first ends the run. Without either, the samples that go with the settings.
+    output : path or None, default=None
+        Model file for the best weights so far. The checkpoint is kept beside it until the run is finished. None writes
+        nothing.
+    resume : bool, default=False
+        Go on from the checkpoint of `output`.
+    device : str, default="auto"
+        ``"auto"`` takes CUDA where there is one, else the CPU; or a name torch knows.
+    n_threads : int or None, default=None
+        Threads of the CPU; None leaves torch's choice.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
+    callback : callable or None, default=None
+        Called with the report after every validation.
+    resume_command : str or None, default=None
+        What to tell the user who presses Ctrl-C.
+
+    Returns
+    -------
+    report : Report
+
+    Raises
+    ------
+    DivergenceError
+        The loss became NaN or grew beyond all bounds; the network has the last good weights.
+    InterruptedTraining
+        Ctrl-C or SIGTERM came; the state was saved after the batch in work.
+
+    Notes
+    -----
+    Under ``torchrun`` every process calls this with the same arguments. Each makes its own rows of every batch, torch's
+    DistributedDataParallel averages the gradients, and the first process validates and writes.
+    """
+    budget = Budget.of(minutes, samples, settings)
+    with Processes.join(device, n_threads) as processes:
+        run = Run(network, task, settings, budget, processes, None if output is None else Path(output))
+        if resume:
+            run.restore()
+        return _loop(run, progress, callback, resume_command)
+
+
+def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None, resume_command: str | None) -> Report:
+    """Train until the budget is spent."""
+    report, rounds = run.report, run.settings.rounds
+    wrapped = run.processes.wrap(run.network)
+    spent = run.budget.spent(report)
+    last_saved = clock = time.monotonic()
+    with Interrupt() as interrupt, progress_bar(progress and run.processes.first) as show:
+        while not report.finished:
+            run.step(wrapped, run.settings.rate(spent))
+            now = time.monotonic()
+            report.seconds, clock = report.seconds + now - clock, now
+            before = spent
+            spent, stop, old = run.processes.agree(
+                run.budget.spent(report), interrupt.asked, now - last_saved > CHECKPOINT_SECONDS
+            )
+            due = spent >= 1.0 or int(spent * rounds) > int(before * rounds)
+            if due or stop or old or report.batches % LOOK_EVERY == 0:
+                run.look()
+                show(spent, report)
+            if due:
+                report.finished = spent >= 1.0
+                run.validate()
+                if callback is not None and run.processes.first:
+                    callback(report)
+            if due or stop or old:
+                run.save()
+                last_saved = now
+            if stop and not report.finished:
+                raise InterruptedTraining(run.how_to_resume(resume_command))
+    run.network.load_state_dict(run.best_weights)
+    run.network.eval()
+    return report

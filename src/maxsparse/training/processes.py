@@ -1,0 +1,112 @@
+"""One process or many: who makes which rows, and how all of them come to the same decisions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from threadpoolctl import ThreadpoolController
+from torch import Tensor, distributed, nn
+
+from maxsparse._validation import check_integer
+
+__all__ = ["Processes", "pick_device"]
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device of that name; ``"auto"`` is CUDA where there is one, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {device!r} is not there: {error}") from error
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes that torchrun started, or this one alone.
+
+    Attributes
+    ----------
+    device : torch.device
+        Where this process trains.
+    rank, count : int
+        Number of this process, and how many there are.
+    """
+
+    device: torch.device
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    @contextmanager
+    def join(cls, device: str, n_threads: int | None) -> Iterator[Processes]:
+        """Join the other processes where torchrun set its variables; run on `n_threads` threads meanwhile."""
+        picked = pick_device(device)
+        with _threads(n_threads):
+            if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+                yield cls(picked)
+                return
+            if picked.type == "cuda":
+                picked = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+                torch.cuda.set_device(picked)
+            started = not distributed.is_initialized()
+            if started:
+                distributed.init_process_group("nccl" if picked.type == "cuda" else "gloo")
+            try:
+                yield cls(picked, distributed.get_rank(), distributed.get_world_size())
+            finally:
+                if started:
+                    distributed.destroy_process_group()
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that validates and writes."""
+        return self.rank == 0
+
+    def rows(self, batch_size: int) -> slice:
+        """Return this process's rows of a batch; all have equally many, so that the mean of means is the mean."""
+        if batch_size % self.count:
+            raise ValueError(f"a batch of {batch_size} signals cannot be shared by {self.count} processes; change it")
+        part = batch_size // self.count
+        return slice(self.rank * part, (self.rank + 1) * part)
+
+    def wrap(self, network: nn.Module) -> nn.Module:
+        """Return the network such that backward() averages gradients over the processes."""
+        if self.count == 1:
+            return network
+        devices = [self.device] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(network, device_ids=devices)
+
+    def agree(self, *values: float) -> list[float]:
+        """Return the values of the first process, in every process."""
+        if self.count == 1:
+            return list(values)
+        shared = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.broadcast(shared, 0)
+        result: list[float] = shared.tolist()
+        return result
+
+    def mean(self, value: Tensor) -> float:
+        """Return the mean of a scalar over the processes."""
+        if self.count > 1:
+            value = value.clone()
+            distributed.all_reduce(value)
+        return value.item() / self.count
+
+
+@contextmanager
+def _threads(n_threads: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if n_threads is not None:
+        torch.set_num_threads(check_integer(n_threads, "n_threads", low=1))
+    try:
+        # Making data needs no threads of numpy's, and those that wait for work take cores from torch's.
+        with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,232 @@
+"""One training run: the objects that change while it trains, how to take a step, to store them and to restore them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from maxsparse.networks import Network, save
+from maxsparse.networks.storage import part
+from maxsparse.training.budget import Budget, Report
+from maxsparse.training.checkpoint import (
+    checkpoint_path,
+    read_checkpoint,
+    restore_generators,
+    restore_optimiser,
+    write_checkpoint,
+)
+from maxsparse.training.presets import Settings
+from maxsparse.training.processes import Processes
+
+__all__ = ["DivergenceError", "Run", "Task"]
+
+DIVERGED = 100.0  # a mean loss this many times the first one will not come back
+
+
+class Task(Protocol):
+    """What a network learns from; the module's docstring says what each member must do."""
+
+    settings: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Any, Any]:
+        """Return (inputs, targets) of some rows of batch `number`."""
+
+    def loss(self, network: nn.Module, inputs: Any, targets: Any) -> Tensor:
+        """Return the mean loss over the rows."""
+
+    def validate(self, network: Any) -> dict[str, Any]:
+        """Return how good the network is; the key "score" decides."""
+
+
+class DivergenceError(RuntimeError):
+    """The loss became NaN, infinite or hopelessly large."""
+
+
+class Run:
+    """One run: the objects that change while it trains, and how to store and restore them."""
+
+    def __init__(
+        self,
+        network: Network,
+        task: Task,
+        settings: Settings,
+        budget: Budget,
+        processes: Processes,
+        output: Path | None,
+    ) -> None:
+        self.network, self.task, self.settings, self.budget = network.to(processes.device), task, settings, budget
+        self.processes, self.output = processes, output
+        self.rows = processes.rows(settings.batch_size)
+        self.optimiser = settings.make_optimiser(network)
+        self.average: AveragedModel | None = None
+        if settings.ema > 0:
+            self.average = AveragedModel(network, multi_avg_fn=moving_average(settings.ema), use_buffers=True)
+        self.report = Report()
+        self.losses = torch.zeros((), dtype=torch.float64, device=processes.device)  # summed since the last validation
+        self.n_losses, self.first_loss = 0, math.inf
+        self.good_weights = self.best_weights = copy.deepcopy(network.state_dict())
+
+    def step(self, wrapped: nn.Module, rate: float) -> None:
+        """Take one step of the optimiser."""
+        self.network.train()
+        size = self.settings.batch_size
+        inputs, targets = self.task.batch(self.report.batches, size, self.rows, self.processes.device)
+        loss = self.task.loss(wrapped, inputs, targets)
+        self.optimiser.zero_grad()
+        loss.backward()
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        self.losses += loss.detach()
+        self.n_losses += 1
+        self.report.batches += 1
+        self.report.samples += size
+
+    def look(self) -> None:
+        """Read the loss; where it tells of divergence, put the last good weights back and say so."""
+        loss = self.processes.mean(self.losses) / self.n_losses
+        if not math.isfinite(self.first_loss):
+            self.first_loss = loss
+        if not math.isfinite(loss) or loss > DIVERGED * abs(self.first_loss):
+            self.diverged(f"the loss became {loss:.4g}")
+        self.report.loss = loss
+
+    def diverged(self, what: str) -> NoReturn:
+        """Put the last good weights back and say what happened."""
+        self.network.load_state_dict(self.good_weights)
+        self.network.eval()
+        kept = "" if self.output is None else f", also in {str(checkpoint_path(self.output))!r}"
+        raise DivergenceError(
+            f"training diverged: {what} after {self.report.samples:,} signals (it began at {self.first_loss:.4g}). "
+            f"The network has its last good weights{kept}. Try a smaller learning rate than "
+            f"{self.settings.learning_rate:g}."
+        )
+
+    def validate(self) -> None:
+        """Validate in the first process; every process keeps the weights if they are the best so far."""
+        report = self.report
+        network = self.network if self.average is None else self.average.module
+        found: dict[str, Any] = {"score": 0.0}
+        if self.processes.first:
+            network.eval()
+            with torch.no_grad():
+                found = self.task.validate(network)
+        (score,) = self.processes.agree(float(found["score"]))
+        entry = {"samples": report.samples, "loss": report.loss, **found, "score": score}
+        report.history.append(entry)
+        if not report.best or score > report.best["score"]:
+            report.best = entry
+            self.best_weights = copy.deepcopy(network.state_dict())
+        self.losses, self.n_losses = torch.zeros_like(self.losses), 0
+
+    def save(self) -> None:
+        """Keep these weights as the last good ones; the first process writes a checkpoint, or the finished model."""
+        weights = self.network.state_dict()
+        if not all(torch.isfinite(value).all() for value in weights.values() if value.is_floating_point()):
+            self.diverged("a weight became NaN or infinite")
+        self.good_weights = copy.deepcopy(weights)
+        if self.output is None or not self.processes.first:
+            return
+        if self.report.best:
+            self.save_model(self.output)
+        if self.report.finished:
+            checkpoint_path(self.output).unlink(missing_ok=True)
+            return
+        write_checkpoint(
+            checkpoint_path(self.output),
+            self.network,
+            self.optimiser,
+            tensors={
+                **{f"best/{key}": value for key, value in self.best_weights.items()},
+                **{f"arrays/{key}": torch.from_numpy(value) for key, value in self.task.arrays.items()},
+                **({} if self.average is None else {f"average/{k}": v for k, v in self.average.state_dict().items()}),
+                "losses": self.losses,
+            },
+            run={
+                **self.identity(),
+                "report": asdict(self.report),
+                "n_losses": self.n_losses,
+                "first_loss": self.first_loss,
+            },
+        )
+
+    def save_model(self, path: Path) -> None:
+        """Write the best weights so far."""
+        about = {**self.identity(), "report": asdict(self.report)}
+        save(self.network, path, weights=self.best_weights, arrays=self.task.arrays, about=about)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same in a run and in its continuation, as plain JSON."""
+        return {"task": self.task.settings, "settings": self.settings.to_json(), "budget": asdict(self.budget)}
+
+    def restore(self) -> None:
+        """Go back to where the checkpoint is."""
+        if self.output is None:
+            raise ValueError("resume=True needs the output that the run was begun with")
+        path = checkpoint_path(self.output)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")
+        tensors, header = read_checkpoint(path)
+        run = header["run"]
+        own = {"network": self.network.name, "hyperparameters": self.network.hyperparameters, **self.identity()}
+        # Through JSON, as the stored side went: tuples become lists.
+        for key, value in json.loads(json.dumps(own)).items():
+            stored = run.get(key, header.get(key))
+            if stored != value:
+                raise ValueError(f"{str(path)!r} belongs to another run: its {key} is {stored}, not {value}")
+        for key, array in self.task.arrays.items():
+            if not np.array_equal(part(tensors, "arrays").get(key, torch.empty(0)).numpy(), array):
+                raise ValueError(f"{str(path)!r} belongs to another run: its {key} is not the same")
+        try:
+            self.network.load_state_dict(part(tensors, "weights"))
+            self.best_weights = copy.deepcopy(self.network.state_dict())
+            for key, value in part(tensors, "best").items():
+                self.best_weights[key].copy_(value)
+            if self.average is not None:
+                self.average.load_state_dict(part(tensors, "average"))
+            restore_optimiser(self.optimiser, tensors, header)
+            self.losses.copy_(tensors["losses"])
+            self.report = Report(**run["report"])
+            self.n_losses, self.first_loss = int(run["n_losses"]), float(run["first_loss"])
+            restore_generators(tensors)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+        self.good_weights = copy.deepcopy(self.network.state_dict())
+
+    def how_to_resume(self, command: str | None) -> str:
+        """Say where an interrupted run is and how to go on."""
+        done = f"stopped after {self.report.samples:,} signals"
+        if self.output is None:
+            return f"{done}; nothing was saved, because no output was given"
+        how = command or f"call train() again with resume=True and output={str(self.output)!r}"
+        return f"{done}; saved in {str(checkpoint_path(self.output))!r}. To resume: {how}"
+
+
+def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """Return an exponential moving average whose decay grows from 0.1, so that the start is soon forgotten."""
+
+    def update(averaged: Any, current: Any, count: Any) -> None:
+        weight = 1.0 - min(decay, (1.0 + float(count)) / (10.0 + float(count)))
+        for mean, value in zip(averaged, current, strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(value, weight)
+            else:
+                mean.copy_(value)
+
+    return update

@@ -1,0 +1,161 @@
+"""``maxsparse fit`` as a user meets it: alone, interrupted, resumed, and with two processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import maxsparse as ms
+from maxsparse import networks
+from maxsparse.cli import app
+from maxsparse.training import checkpoint_path
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+FIT = ["-m", "maxsparse", "fit"]
+
+
+@pytest.fixture
+def Phi(tmp_path):
+    np.save(tmp_path / "Phi.npy", ms.dictionaries.gaussian(8, 16, rng=0))
+    return str(tmp_path / "Phi.npy")
+
+
+def run(*arguments, command=(sys.executable, *FIT)):
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+
+
+def small(output, *more):
+    options = ["--sparsity", "1:3", "--batch-size", "64", "--set", "width=16", "--set", "depth=4"]
+    return ["-o", str(output), *options, "--threads", "1", *more]
+
+
+def test_fit_writes_a_model(Phi, tmp_path):
+    done = run(Phi, *small(tmp_path / "m.safetensors", "--samples", "6400"))
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"signals  loss .* s-acc .* l-acc", done.stdout)) == 20
+    model = networks.load(tmp_path / "m.safetensors")
+    assert model.network.hyperparameters["width"] == 16
+    assert model.about["task"]["sparsity"] == [1, 3]
+    np.testing.assert_array_equal(model.arrays["Phi"], np.load(Phi))
+    assert not checkpoint_path(tmp_path / "m.safetensors").exists()
+
+
+def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
+    whole, stopped = tmp_path / "whole.safetensors", tmp_path / "stopped.safetensors"
+    budget = ["--samples", "19200"]
+    assert run(Phi, *small(whole, *budget)).returncode == 0
+    process = subprocess.Popen(
+        [sys.executable, *FIT, Phi, *small(stopped, *budget)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ONE_THREAD,
+    )
+    for _ in range(3):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    command = re.search(r"To resume: maxsparse (.*)", errors).group(1).split()
+    refused = run(Phi, *small(stopped, *budget))
+    assert refused.returncode == 1
+    assert "an unfinished run is in" in refused.stderr
+    assert run(*command[1:], "--threads", "1").returncode == 0
+    first, second = networks.load(whole), networks.load(stopped)
+    for key, value in first.network.state_dict().items():
+        assert torch.equal(value, second.network.state_dict()[key]), key
+    assert first.about["report"]["history"] == second.about["report"]["history"]
+
+
+def test_two_processes_learn_what_one_learns(Phi, tmp_path):
+    """The same global batch shared by two gloo processes gives the same loss curve, within rounding."""
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *FIT)
+    # Plain gradient descent: what it amplifies of the rounding is bounded, Adam's first steps are not.
+    budget = ["--samples", "3200", "--preset", "paper", "--set-size", "1000"]
+    one = run(Phi, *small(tmp_path / "one.safetensors", *budget))
+    two = run(Phi, *small(tmp_path / "two.safetensors", *budget), command=torchrun)
+    assert one.returncode == 0, one.stderr
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("two.safetensors:") == 1  # the first process alone speaks
+    models = [networks.load(tmp_path / f"{name}.safetensors") for name in ("one", "two")]
+    losses = [[entry["loss"] for entry in model.about["report"]["history"]] for model in models]
+    assert len(losses[0]) == 50
+    assert losses[0][-1] < 0.9 * losses[0][0]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which dictionary"),
+        (["PHI", "--preset", "nonsense"], "known are"),
+        (["PHI", "--set", "width"], "is not NAME=VALUE"),
+        (["PHI", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
+        (["PHI", "--resume"], "leave PHI away"),
+        (["PHI", "--threads", "0"], "--threads"),
+    ],
+)
+def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
+    arguments = [Phi if argument == "PHI" else argument for argument in arguments]
+    done = CliRunner().invoke(app, ["fit", *arguments, "-o", str(tmp_path / "m.safetensors")])
+    assert done.exit_code == 2
+    assert message in " ".join(re.sub("[│╭╰─╮╯]", " ", done.output).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["PHI", "--network", "nonsense"], "network must be one of"),
+        (["PHI", "--set", "colour=1"], "unexpected keyword argument 'colour'"),
+        (["PHI", "--sparsity", "5:99"], "sparsity"),
+        (["PHI"], "say how long to train"),
+        (["missing.npy", "--samples", "5"], "is not a file"),
+        (["--resume"], "there is no checkpoint"),
+    ],
+)
+def test_bad_input_is_an_error_that_main_prints(Phi, tmp_path, arguments, message):
+    arguments = [Phi if argument == "PHI" else argument for argument in arguments]
+    done = CliRunner().invoke(app, ["fit", *arguments, "-o", str(tmp_path / "m.safetensors")])
+    assert isinstance(done.exception, ValueError | OSError)
+    assert message in str(done.exception)
+
+
+def test_divergence_is_exit_code_1_without_a_traceback(Phi, tmp_path):
+    done = run(
+        Phi,
+        *small(
+            tmp_path / "m.safetensors",
+            "--samples",
+            "6400",
+            "--preset",
+            "paper",
+            "--set-size",
+            "1000",
+            "--learning-rate",
+            "1e12",
+        ),
+    )
+    assert done.returncode == 1
+    assert "maxsparse: training diverged" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_an_example():
+    assert "Example: maxsparse fit" in CliRunner().invoke(app, ["fit", "--help"]).output
+
+
+def test_hyperparameters_are_stored_as_given(Phi, tmp_path):
+    options = ["--network", "lstm", "--set", "hidden=4", "--set", "cell=gru", "--set", "feedback=true"]
+    done = run(Phi, "-o", str(tmp_path / "m.safetensors"), *options, "--samples", "512", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    stored = networks.load(tmp_path / "m.safetensors").network.hyperparameters
+    assert json.loads(json.dumps(stored)) == stored
+    assert (stored["hidden"], stored["cell"], stored["feedback"]) == (4, "gru", True)

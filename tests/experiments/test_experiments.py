@@ -1,0 +1,98 @@
+"""The experiments of this package at their smallest size, and the problems they are built from."""
+
+import itertools
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import maxsparse as ms
+from maxsparse import experiments
+from maxsparse.experiments import registry
+from maxsparse.experiments.bases import clustered_bases, two_bases, unbiased_constant
+from maxsparse.experiments.clustered import clustered_signals
+
+NAMES = list(registry.MODULES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke(name, tmp_path):
+    outcome = experiments.run(name, preset="smoke", output=tmp_path)
+    experiment = experiments.get(name)
+    assert [v.claim for v in outcome.verdicts] == list(experiment.claims)
+    results = json.loads((outcome.folder / "results.json").read_text())
+    assert results["figures"]
+    for figure in results["figures"]:
+        assert ET.parse(outcome.folder / f"{figure['name']}.svg").getroot().tag.endswith("svg")
+        assert (outcome.folder / f"{figure['name']}.png").read_bytes().startswith(b"\x89PNG")
+    accuracies = [
+        value
+        for task in results["tasks"]
+        for record in task["records"]
+        for measure, value in record["values"].items()
+        if measure.startswith("strict")
+    ]
+    assert accuracies
+    assert all(0.0 <= value <= 1.0 for value in accuracies)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_is_there_and_its_tasks_are_distinct(name):
+    experiment = experiments.get(name)
+    assert list(experiment.presets) == list(experiments.PRESETS)
+    for settings in experiment.presets.values():
+        tasks = [json.dumps(task, sort_keys=True) for task in experiment.tasks(settings, experiment.methods)]
+        assert len(set(tasks)) == len(tasks) > 0
+        json.dumps(settings, allow_nan=False)
+    assert len(experiment.presets["laptop"]["seeds"]) >= 3
+
+
+def test_the_same_numbers_from_two_processes(tmp_path):
+    one = experiments.run("rank-one", preset="smoke", methods=["iht"], output=tmp_path / "one")
+    two = experiments.run("rank-one", preset="smoke", methods=["iht"], output=tmp_path / "two", jobs=2)
+    first, second = (json.loads((outcome.folder / "results.json").read_text()) for outcome in (one, two))
+    assert first["summary"] == second["summary"]
+
+
+def test_unbiased_bases():
+    dictionary = clustered_bases(16, 0.01, np.random.default_rng(0))
+    first, second = dictionary.details[:, 0::2], dictionary.details[:, 1::2]
+    for basis in (first, second):
+        np.testing.assert_allclose(basis.T @ basis, np.eye(16), atol=1e-12)
+    for a, b in itertools.combinations((np.eye(16), first, second), 2):
+        np.testing.assert_allclose(np.abs(a.T @ b), 0.25, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(dictionary.matrix, axis=0), 1.0)
+    rebuilt = dictionary.centers[:, dictionary.labels] * dictionary.scales + 0.01 * dictionary.details
+    np.testing.assert_allclose(dictionary.matrix, rebuilt * dictionary.norms)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_bound_for_unbiased_bases_against_enumeration(k):
+    two = two_bases(16)
+    assert float(ms.theory.rip_constant(two, k)) == pytest.approx(unbiased_constant(16, 2, k))  # attained here
+    dictionary = clustered_bases(16, 0.01, np.random.default_rng(0))
+    three = np.hstack([dictionary.centers, dictionary.details])
+    assert float(ms.theory.rip_constant(three, k)) <= unbiased_constant(16, 3, k) + 1e-12
+
+
+def test_clustered_signals_have_the_sparsity_asked_for():
+    dictionary = ms.dictionaries.clustered(20, 60, clusters=20, epsilon=0.1, rng=0)
+    X, Y = clustered_signals(dictionary, 200, 5, 3, np.random.default_rng(0))
+    assert ((X != 0).sum(axis=1) == 5).all()
+    for x in X:
+        assert np.unique(dictionary.labels[x != 0]).size == 3
+    np.testing.assert_allclose(Y, X @ dictionary.matrix.T)
+    assert np.abs(X[X != 0]).min() >= 0.1
+    assert np.abs(X).max() <= 0.5
+
+
+def test_aiht_recovers_where_the_condition_is_proved():
+    """Proposition 3 at its word: δ_4 of [U, A] below 1/√32, small ε, every support right."""
+    n = 256
+    assert unbiased_constant(n, 3, 4) < ms.theory.IHT_THRESHOLD
+    for epsilon in (1e-3, 1e-6):
+        dictionary = clustered_bases(n, epsilon, np.random.default_rng(0))
+        X, Y = clustered_signals(dictionary, 40, 1, 1, np.random.default_rng(1))
+        result = ms.solvers.aiht(dictionary, Y, sparsity=1, cluster_sparsity=1)
+        assert ms.metrics.strict_accuracy(X, result.scores) == 1.0

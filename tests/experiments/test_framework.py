@@ -1,0 +1,235 @@
+"""Running, stopping, resuming and reporting, on an experiment small enough to know every number of."""
+
+import json
+import re
+import statistics
+
+import pytest
+
+from maxsparse import experiments
+from maxsparse.experiments import Claim, Data, Experiment, Method, Picture, Record, Table, registry
+
+
+class Toy(Experiment):
+    name = "toy"
+    title = "Squares & <powers>"
+    paper = "Section 0"
+    about = "x² plus a little of the seed."
+    claims = (Claim("grows", "Squares grow.", "Section 0"), Claim("hidden", "Nobody looked.", "Section 0"))
+    presets = {  # noqa: RUF012
+        "smoke": {"points": [1, 2], "seeds": [0]},
+        "laptop": {"points": [1, 2, 3], "seeds": [0, 1, 2]},
+        "paper": {"points": [1, 2, 3], "seeds": [0, 1, 2]},
+    }
+
+    def __init__(self):
+        self.calls, self.stop_at = [], None
+
+    def tasks(self, settings, methods):
+        return [{"x": x, "seed": seed} for x in settings["points"] for seed in settings["seeds"]]
+
+    def measure(self, settings, task):
+        if len(self.calls) == self.stop_at:
+            raise KeyboardInterrupt
+        self.calls.append(task)
+        value = task["x"] ** 2 + 0.125 * task["seed"]
+        missing = float("nan") if task["x"] == 2 else 1.0
+        return [Record(task, {"square": value, "missing": missing})]
+
+    def judge(self, settings, data):
+        ends = [data.mean("square", x=x) for x in (min(settings["points"]), max(settings["points"]))]
+        return [
+            self.verdict("grows", f"From {ends[0]} to {ends[1]}.", ends[0] < ends[1]),
+            self.verdict("hidden", "", None),
+        ]
+
+    def pictures(self, settings, data):
+        def draw(figure):
+            series = data.series("x", "square")
+            figure.subplots().plot(series.x, series.mean)
+
+        return [Picture("curve", "The <curve>.", draw, (3, 2))]
+
+    def tables(self, settings, data):
+        return [Table("all", "All | squares", ["x", "x²"], [["1|2", str(data.mean("square", x=1))]])]
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(registry, "_experiments", {})
+    monkeypatch.setattr(registry, "_methods", {})
+    experiment = Toy()
+    experiments.register(experiment)
+    return experiment
+
+
+def read(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_results_hold_figures_spreads_seeds_versions_machine_preset_and_command(toy, tmp_path):
+    outcome = experiments.run("toy", output=tmp_path)
+    assert outcome.folder == tmp_path / "laptop" / "toy"
+    assert (outcome.tasks, outcome.resumed) == (9, 0)
+    results = read(outcome.folder)
+    assert results["preset"] == "laptop"
+    assert results["command"] == "maxsparse reproduce toy --preset laptop"
+    assert results["seeds"] == [0, 1, 2]
+    assert {"python", "numpy", "maxsparse"} <= results["versions"].keys()
+    assert {"system", "cores"} <= results["machine"].keys()
+    assert results["figures"] == [{"name": "curve", "caption": "The <curve>."}]
+    row = next(r for r in results["summary"] if r["where"] == {"x": 3})
+    values = [9 + 0.125 * seed for seed in (0, 1, 2)]
+    assert row["values"]["square"] == {"mean": 9.125, "std": statistics.stdev(values), "n": 3}
+    assert next(r for r in results["summary"] if r["where"] == {"x": 2})["values"]["missing"]["mean"] is None
+    assert len(results["tasks"]) == 9
+    assert sorted(p.name for p in outcome.folder.iterdir()) == [
+        "curve.png",
+        "curve.svg",
+        "index.html",
+        "results.json",
+        "tables.md",
+    ]
+
+
+def test_claims_are_judged_and_smoke_judges_nothing(toy, tmp_path):
+    verdicts = experiments.run("toy", output=tmp_path).verdicts
+    assert [v.verdict for v in verdicts] == ["holds", "untested"]
+    assert {v.verdict for v in experiments.run("toy", preset="smoke", output=tmp_path).verdicts} == {"untested"}
+
+
+@pytest.mark.parametrize("stop_at", [0, 1, 5, 8])
+def test_a_stopped_run_resumes_and_ends_like_one_that_was_not(toy, tmp_path, stop_at):
+    whole = read(experiments.run("toy", output=tmp_path / "whole").folder)
+    toy.calls.clear()
+    toy.stop_at = stop_at
+    with pytest.raises(experiments.Interrupted, match=f"after {stop_at} of 9 tasks; the same command") as caught:
+        experiments.run("toy", output=tmp_path / "stopped")
+    assert (caught.value.done, caught.value.total) == (stop_at, 9)
+    assert not (tmp_path / "stopped" / "laptop" / "toy" / "results.json").exists()
+    toy.stop_at = None
+    outcome = experiments.run("toy", output=tmp_path / "stopped")
+    assert outcome.resumed == stop_at
+    assert len(toy.calls) == 9  # none twice
+    again = read(outcome.folder)
+    for name in ("summary", "claims", "figures", "tables", "settings", "seeds", "fingerprint"):
+        assert again[name] == whole[name]
+    assert (outcome.folder / "curve.svg").read_bytes() == (
+        tmp_path / "whole" / "laptop" / "toy" / "curve.svg"
+    ).read_bytes()
+
+
+def test_a_line_that_was_half_written_is_done_again(toy, tmp_path):
+    toy.stop_at = 4
+    with pytest.raises(experiments.Interrupted):
+        experiments.run("toy", output=tmp_path)
+    journal = tmp_path / "laptop" / "toy" / ".journal.jsonl"
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join(lines[:3]) + "\n" + lines[3][:20])  # as a kill -9 leaves it
+    toy.calls.clear()
+    toy.stop_at = None
+    outcome = experiments.run("toy", output=tmp_path)
+    assert outcome.resumed == 3
+    assert len(toy.calls) == 6
+    assert not journal.exists()
+
+
+def test_finished_runs_are_reused_unless_told_otherwise(toy, tmp_path):
+    experiments.run("toy", output=tmp_path)
+    toy.calls.clear()
+    assert experiments.run("toy", output=tmp_path).resumed == 9
+    assert toy.calls == []
+    assert experiments.run("toy", output=tmp_path, fresh=True).resumed == 0
+    assert len(toy.calls) == 9
+
+
+def test_other_settings_are_another_run(toy, tmp_path, monkeypatch):
+    experiments.run("toy", output=tmp_path)
+    toy.calls.clear()
+    changed = {**Toy.presets, "laptop": {"points": [1, 2, 4], "seeds": [0, 1, 2]}}
+    monkeypatch.setattr(Toy, "presets", changed)
+    assert experiments.run("toy", output=tmp_path).resumed == 0
+    assert len(toy.calls) == 9
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"tasks": 3}', '{"fingerprint": "x", "tasks": [{}]}'])
+def test_foreign_results_are_replaced(toy, tmp_path, content):
+    folder = tmp_path / "laptop" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(content)
+    assert experiments.run("toy", output=tmp_path).resumed == 0
+    assert len(read(folder)["tasks"]) == 9
+
+
+def test_the_page_needs_no_other_file(toy, tmp_path):
+    folder = experiments.run("toy", output=tmp_path).folder
+    for page in (folder / "index.html", folder.parent / "index.html"):
+        text = page.read_text()
+        assert "Squares &amp; &lt;powers&gt;" in text
+        assert "The &lt;curve&gt;." in text
+        assert '<td class="holds">holds</td>' in text
+        assert '<td class="untested">untested</td>' in text
+        assert "width=device-width" in text
+        assert re.findall(r'(?:src|href)="(?!data:|#)', text) == []
+        assert "http" not in text
+        assert text.count("data:image/svg+xml;base64,") == 1
+
+
+def test_tables_are_markdown(toy, tmp_path):
+    lines = (experiments.run("toy", output=tmp_path).folder / "tables.md").read_text().splitlines()
+    assert "| what the paper claims | where | what was measured | verdict |" in lines
+    assert "| 1\\|2 | 1.125 |" in lines
+
+
+def test_names_are_checked(toy, tmp_path):
+    with pytest.raises(ValueError, match="there is no experiment 'rank-on'; did you mean 'rank-one'"):
+        experiments.run("rank-on")
+    with pytest.raises(ValueError, match="preset must be one of 'smoke', 'laptop', 'paper', got 'huge'"):
+        experiments.run("toy", preset="huge", output=tmp_path)
+    with pytest.raises(ValueError, match="'toy' compares no methods"):
+        experiments.run("toy", methods=["iht"], output=tmp_path)
+    with pytest.raises(ValueError, match="method must be one of 'iht'"):
+        experiments.run("rank-one", preset="smoke", methods=["nonsense"], output=tmp_path)
+    with pytest.raises(ValueError, match="jobs must be at least 1"):
+        experiments.run("toy", jobs=0, output=tmp_path)
+
+
+def test_registering(toy):
+    mine = Method("mine", "Mine", lambda problem, Y: Y)
+    assert experiments.register(mine) is mine
+    assert experiments.methods()["mine"] is mine
+    for thing in (mine, Toy(), Method("iht", "", lambda problem, Y: Y)):
+        with pytest.raises(ValueError, match="is taken; choose another"):
+            experiments.register(thing)
+    with pytest.raises(ValueError, match="takes an Experiment or a Method, got 3"):
+        experiments.register(3)
+
+    @experiments.register
+    class Other(Toy):
+        name = "other"
+
+    assert experiments.names()[-2:] == ["toy", "other"]
+    assert isinstance(experiments.get("other"), Other)
+
+
+def test_a_registered_method_joins_every_experiment_that_compares(toy, tmp_path):
+    def mine(problem, Y):
+        return Y @ problem.Phi
+
+    experiments.register(Method("mine", "Mine", mine))
+    experiments.register(Method("never", "Never", mine, applies=lambda problem: False))
+    results = read(experiments.run("rank-one", preset="smoke", output=tmp_path).folder)
+    data = Data(Record(r["where"], r["values"]) for t in results["tasks"] for r in t["records"])
+    assert "mine" in data.unique("method")
+    assert "never" not in data.unique("method")
+    assert any(row[0] == "Mine" for row in results["tables"][0]["rows"])
+
+
+def test_series_means_and_spreads():
+    data = Data(Record({"x": x, "seed": s}, {"y": x + s}) for x in (2, 1) for s in (0, 1, 2))
+    series = data.series("x", "y")
+    assert series.x.tolist() == [1, 2]
+    assert series.mean.tolist() == [2, 3]
+    assert series.spread.tolist() == [1, 1]
+    assert data.select(x=2, seed=1).records[0].values == {"y": 3}
+    assert data.series("x", "z").x.tolist() == []

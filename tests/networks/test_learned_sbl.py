@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+
+from maxsparse import dictionaries, signals
+from maxsparse.networks import learned_sbl
+from maxsparse.networks.learned_sbl import LearnedSBL, Shape, whiten
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    net = LearnedSBL(Shape(iterations=5, state=3, hidden=8))
+    torch.nn.init.normal_(net.last.weight, std=0.1)
+    return net
+
+
+def whitened_signals(Phi, dictionary, N=6, sparsity=4, noise=0.0):
+    _, Y = signals.sample(Phi, N, sparsity=sparsity, noise=noise, rng=1)
+    return torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+
+
+def test_step_and_its_gradient_match_autograd_in_float64():
+    Phi = dictionaries.decaying(9, 25, rng=0)
+    dictionary = whiten(Phi)
+    generator = torch.Generator().manual_seed(0)
+    gamma = torch.rand(4, 25, generator=generator).requires_grad_()
+    c = (torch.rand(4, 9, generator=generator) + 0.1).requires_grad_()
+    Z = torch.randn(4, 9, generator=generator)
+    w_u, w_q = torch.randn(4, 25, generator=generator), torch.randn(4, 25, generator=generator)
+    u, q = learned_sbl._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
+    ours = torch.autograd.grad((u * w_u).sum() + (q * w_q).sum(), (gamma, c))
+
+    Q = dictionary.Q.double()
+    S_inverse = torch.linalg.inv(torch.einsum("nm,bm,km->bnk", Q, gamma.double(), Q) + torch.diag_embed(c.double()))
+    u64 = torch.einsum("nm,bnk,bk->bm", Q, S_inverse, Z.double())
+    q64 = torch.einsum("nm,bnk,km->bm", Q, S_inverse, Q)
+    reference = torch.autograd.grad((u64 * w_u).sum() + (q64 * w_q).sum(), (gamma, c))
+    torch.testing.assert_close(u.double(), u64, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(q.double(), q64, rtol=1e-4, atol=1e-4)
+    for got, expected in zip(ours, reference, strict=True):
+        assert (got - expected).norm() < 1e-4 * expected.norm()
+
+
+def test_the_order_of_atoms_does_not_matter(network):
+    Phi = dictionaries.gaussian(10, 24, rng=2)
+    order = np.random.default_rng(3).permutation(24)
+    straight, shuffled = whiten(Phi), whiten(Phi[:, order])
+    with torch.no_grad():
+        a = network(straight, whitened_signals(Phi, straight))[-1]
+        _, Y = signals.sample(Phi, 6, sparsity=4, rng=1)
+        b = network(shuffled, torch.tensor(Y @ shuffled.W.T, dtype=torch.float32))[-1]
+    torch.testing.assert_close(a[:, order.copy()], b, rtol=1e-2, atol=1e-2)
+
+
+def test_scale_of_the_signal_does_not_matter(network):
+    Phi = dictionaries.gaussian(10, 24, rng=2)
+    dictionary = whiten(Phi)
+    Z = whitened_signals(Phi, dictionary)
+    noise = torch.full((6,), 0.01)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            network(dictionary, Z, noise)[-1], network(dictionary, 1000 * Z, 1000 * noise)[-1], rtol=1e-3, atol=1e-3
+        )
+
+
+def test_untrained_it_is_sbl():
+    """With the last layer at zero, the last γ must rank atoms as the convex SBL iteration in float64 does."""
+    Phi = dictionaries.gaussian(12, 30, rng=4)
+    dictionary = whiten(Phi)
+    Z = whitened_signals(Phi, dictionary, N=1, sparsity=2)
+    net = LearnedSBL(Shape(iterations=3))
+    seen = []
+    hook = net.first.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0][0, :, 0] / 0.2))
+    with torch.no_grad():
+        net(dictionary, Z)
+    hook.remove()
+    Q, z = dictionary.Q.double().numpy(), Z[0].double().numpy()
+    z /= np.sqrt(np.mean(z**2))
+    log_gamma = np.zeros(30)
+    for _ in range(learned_sbl.HEAD_START):
+        S = (Q * np.exp(log_gamma)) @ Q.T + learned_sbl.HEAD_LAMBDA * np.eye(12)
+        u, q = Q.T @ np.linalg.solve(S, z), np.sum(Q * np.linalg.solve(S, Q), axis=0)
+        log_gamma = np.maximum(log_gamma + np.log(np.maximum(1 + np.exp(log_gamma) * (u**2 - q), 1e-4)), -16)
+    for t in range(3):
+        log_gamma = np.maximum(log_gamma - np.log(np.exp(log_gamma).sum()) + np.log(12), -16)
+        np.testing.assert_allclose(seen[t].numpy(), log_gamma, atol=2e-2)
+        S = (Q * np.exp(log_gamma)) @ Q.T + np.exp(net.log_lambda[t].item()) * np.eye(12)
+        u, q = Q.T @ np.linalg.solve(S, z), np.sum(Q * np.linalg.solve(S, Q), axis=0)
+        log_gamma = log_gamma + 0.5 * (np.log(u**2 + 1e-8) - np.log(q + 1e-8))

@@ -1,0 +1,101 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from maxsparse import dictionaries, signals
+from maxsparse.recovery import certify, spark_bound
+
+
+def exact_spark(Phi):
+    n, m = Phi.shape
+    for k in range(1, n + 1):
+        for columns in itertools.combinations(range(m), k):
+            if np.linalg.matrix_rank(Phi[:, columns]) < k:
+                return k
+    return n + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_spark_bound_is_a_lower_bound(seed):
+    rng = np.random.default_rng(seed)
+    Phi = rng.standard_normal((4, 8))
+    Phi[:, 7] = Phi[:, 0] + Phi[:, 1]  # spark 3
+    assert 2 <= spark_bound(Phi) <= exact_spark(Phi) == 3
+    orthogonal = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    assert spark_bound(orthogonal) == 6
+
+
+def test_true_answers_are_certified_and_wrong_ones_are_not():
+    Phi = dictionaries.decaying(20, 100, rng=0)
+    X, Y = signals.sample(Phi, 200, sparsity=(1, 14), rng=1)
+    certificates = certify(Phi, Y, X)
+    assert certificates.certified.all()
+    assert (certificates.residual <= certificates.tolerance).all()
+    assert set(certificates.argument[np.count_nonzero(X, axis=1) > 5]) == {"generic"}
+    wrong = X.copy()
+    for row in wrong:  # one atom exchanged
+        inside, outside = np.flatnonzero(row)[0], np.flatnonzero(row == 0)[0]
+        row[outside], row[inside] = row[inside], 0.0
+    assert not certify(Phi, Y, wrong).certified.any()
+    assert not certify(Phi, Y, X * (1 + 1e-9)).certified.any()
+    assert not certify(Phi, Y, np.zeros_like(X)).certified.any()
+
+
+def test_one_atom_is_proven_by_the_spark():
+    Phi = dictionaries.gaussian(20, 60, rng=0)
+    X, Y = signals.sample(Phi, 20, sparsity=1, rng=1)
+    assert set(certify(Phi, Y, X).argument) == {"spark"}
+    assert certify(Phi, np.zeros((1, 20)), np.zeros((1, 60))).argument.tolist() == ["spark"]
+
+
+def test_as_many_atoms_as_equations_certify_nothing():
+    Phi = dictionaries.gaussian(8, 20, rng=0)
+    y = np.random.default_rng(1).standard_normal((1, 8))
+    x = np.zeros((1, 20))
+    x[0, :8] = np.linalg.solve(Phi[:, :8], y[0])
+    assert not certify(Phi, y, x).certified.any()
+
+
+def test_near_duplicates_are_certified_only_while_roundings_can_tell():
+    rng = np.random.default_rng(0)
+    Phi = dictionaries.gaussian(20, 60, rng=0)
+    direction = rng.standard_normal(20)
+    outcomes = []
+    for distance in (1e-3, 1e-5, 1e-9):
+        near = Phi.copy()
+        near[:, 1] = near[:, 0] + distance * direction
+        x = np.zeros((1, 60))
+        x[0, [0, 5, 9]] = [0.3, -0.2, 0.4]
+        outcomes.append(bool(certify(near, x @ near.T, x).certified[0]))
+    assert outcomes == [True, True, False]
+
+
+def test_an_atom_in_the_span_of_the_support_forbids_a_certificate():
+    Phi = dictionaries.gaussian(10, 30, rng=0)
+    Phi[:, 3] = (Phi[:, 0] + Phi[:, 1]) / np.linalg.norm(Phi[:, 0] + Phi[:, 1])
+    x = np.zeros((2, 30))
+    x[0, [0, 1]] = [0.3, 0.2]  # could be atoms 0 and 3 as well
+    x[1, [4, 5]] = [0.3, 0.2]
+    assert certify(Phi, x @ Phi.T, x).certified.tolist() == [False, True]
+
+
+def test_many_trials_forbid_what_chance_explains():
+    Phi = dictionaries.gaussian(10, 30, rng=0)
+    X, Y = signals.sample(Phi, 5, sparsity=9, rng=0)
+    assert certify(Phi, Y, X).certified.all()
+    assert not certify(Phi, Y, X, trials=1e9).certified.any()
+
+
+def test_coarse_data_get_a_coarse_tolerance():
+    Phi = dictionaries.gaussian(20, 60, rng=0)
+    X, Y = signals.sample(Phi, 20, sparsity=4, rng=1)
+    rounded = Y.astype(np.float32).astype(np.float64)
+    assert not certify(Phi, rounded, X).certified.any()
+    assert certify(Phi, rounded, X, rtol=1e-7).certified.all()
+
+
+def test_bad_shapes_are_named():
+    Phi = dictionaries.gaussian(5, 9, rng=0)
+    with pytest.raises(ValueError, match="X must have shape"):
+        certify(Phi, np.zeros((2, 5)), np.zeros((3, 9)))

@@ -1,0 +1,199 @@
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import maxsparse as ms
+
+
+@pytest.fixture(scope="module")
+def Phi():
+    return ms.dictionaries.decaying(16, 60, rng=11)
+
+
+@pytest.fixture(scope="module")
+def batch(Phi):
+    return ms.signals.sample(Phi, 300, sparsity=(1, 8), rng=1)
+
+
+def test_recovers_and_certifies_with_no_training(Phi, batch):
+    X, Y = batch
+    result = ms.SparseRecoverer(Phi).recover(Y)
+    right = (result.support == (X != 0)).all(axis=1)
+    assert right.mean() > 0.97
+    assert not (result.certified & ~right).any()
+    assert (result.certified == (result.argument != "")).all()
+    assert result.certified[right].all()
+    np.testing.assert_allclose(result.coef[right], X[right], atol=1e-7)
+    np.testing.assert_allclose(result.residual, np.linalg.norm(Y - result.coef @ Phi.T, axis=1), atol=1e-12)
+    assert not result.stable.any()
+
+
+def test_beats_whitened_sbl_on_a_dictionary_it_never_saw(Phi):
+    X, Y = ms.signals.sample(Phi, 300, sparsity=5, rng=2)
+    ours = ms.metrics.strict_accuracy(X, ms.SparseRecoverer(Phi, budget="none").recover(Y).scores)
+    sbl = ms.metrics.strict_accuracy(X, ms.solve(Phi, Y, method="sbl", update="convex", precondition=True).scores)
+    assert ours > sbl
+
+
+@pytest.mark.parametrize("budget", ["none", 300])
+def test_answers_depend_on_nothing_but_signal_and_seed(Phi, batch, budget):
+    _, Y = batch
+    model = ms.SparseRecoverer(Phi, budget=budget, random_state=4)
+    whole = model.recover(Y)
+    part = model.recover(Y[40:47])
+    single_thread = clone(model).set_params(n_threads=1).recover(Y)
+    for name in ("coef", "scores", "certified", "iterations", "residual"):
+        np.testing.assert_array_equal(getattr(whole, name)[40:47], getattr(part, name))
+        np.testing.assert_array_equal(getattr(whole, name), getattr(single_thread, name))
+
+
+def test_small_chunks_change_nothing(Phi, batch, monkeypatch):
+    from maxsparse.recovery import recoverer
+
+    _, Y = batch
+    model = ms.SparseRecoverer(Phi, budget=300)
+    whole = model.recover(Y)
+    monkeypatch.setattr(recoverer, "CHUNK_BYTES", 8 * 60 * 37)
+    np.testing.assert_array_equal(model.recover(Y).coef, whole.coef)
+
+
+def test_awkward_inputs(Phi):
+    _, Y = ms.signals.sample(Phi, 4, sparsity=2, rng=0)
+    model = ms.SparseRecoverer(Phi, budget="fast")
+    expected = model.recover(Y).coef
+    Y.setflags(write=False)
+    np.testing.assert_array_equal(model.recover(Y).coef, expected)
+    np.testing.assert_array_equal(model.recover(np.asfortranarray(Y)).coef, expected)
+    np.testing.assert_array_equal(model.recover(np.repeat(Y, 2, axis=0)[::2]).coef, expected)
+    assert model.recover(Y[:0]).coef.shape == (0, 60)
+    zero = model.recover(np.zeros((1, 16)))
+    assert zero.certified.all()
+    assert not zero.coef.any()
+    with pytest.raises(ValueError, match=r"pass Y\.T"):
+        model.recover(np.zeros((16, 3)))
+    with pytest.raises(ValueError, match="nan"):
+        model.recover(np.full((1, 16), np.nan))
+
+
+def test_float32_is_respected_and_judged_by_its_own_roundings(Phi):
+    gaussian = ms.dictionaries.gaussian(20, 60, rng=0).astype(np.float32)
+    X, Y = ms.signals.sample(gaussian, 50, sparsity=3, rng=1)
+    result = ms.SparseRecoverer(gaussian, budget="fast").recover(Y)
+    assert result.coef.dtype == np.float32
+    right = (result.support == (X != 0)).all(axis=1)
+    assert right.mean() > 0.9
+    assert result.certified.mean() > 0.5
+    assert not (result.certified & ~right).any()
+
+
+def test_what_nobody_can_explain_is_not_certified(Phi):
+    Y = np.random.default_rng(0).standard_normal((20, 16))
+    result = ms.SparseRecoverer(Phi, budget=300).recover(Y)
+    assert not result.certified.any()
+    assert not result.converged.any()
+    assert (result.iterations == 300).all()
+    assert np.isfinite(result.coef).all()
+
+
+def test_with_noise_nothing_is_certified_but_good_answers_are_stable():
+    gaussian = ms.dictionaries.gaussian(30, 60, rng=0)
+    X, Y = ms.signals.sample(gaussian, 200, sparsity=3, noise=0.01, rng=1)
+    result = ms.SparseRecoverer(gaussian, noise=0.01).recover(Y)
+    assert not result.certified.any()
+    assert set(result.argument) == {""}
+    right = (result.support == (X != 0)).all(axis=1)
+    assert right.mean() > 0.7
+    assert result.stable[right].mean() > 0.9
+    assert result.stable[~right].mean() < 0.5
+    assert np.median(ms.metrics.normalised_error(X, result.coef)) < 0.1
+
+
+def test_conventions_of_scikit_learn(Phi, batch):
+    X, Y = batch
+    model = ms.SparseRecoverer(Phi, budget="fast", random_state=3)
+    assert set(model.get_params()) == {"Phi", "network", "noise", "budget", "rtol", "random_state", "n_threads"}
+    copy = clone(model)
+    assert copy.budget == "fast"
+    assert model.fit(Y) is model
+    assert model.n_features_in_ == 16
+    np.testing.assert_array_equal(copy.fit_transform(Y), model.transform(Y))
+    pipeline = make_pipeline(FunctionTransformer(lambda Y: 2 * Y), ms.SparseRecoverer(Phi, budget="fast"))
+    halved = pipeline.fit(Y).transform(Y / 2)
+    assert ms.metrics.exact_recovery(X, halved) > 0.9
+
+
+def test_a_network_of_your_own_can_score(Phi, batch):
+    X, Y = batch
+
+    class Oracle:
+        def scores(self, Y):
+            return 10.0 * (X != 0) - 5.0
+
+    result = ms.SparseRecoverer(Phi, network=Oracle(), budget="none").recover(Y)
+    assert result.certified.all()
+    for bad in ("nonsense", 3):
+        with pytest.raises(ValueError, match="network must be"):
+            ms.SparseRecoverer(Phi, network=bad).recover(Y)
+
+
+def test_tuning_lowers_the_loss_and_is_saved(tmp_path):
+    pytest.importorskip("torch")
+    small = ms.dictionaries.decaying(8, 20, rng=5)
+    model = ms.SparseRecoverer(small, budget="none").fit(minutes=0.05)
+    X, Y = ms.signals.sample(small, 200, sparsity=3, rng=1)
+    before, after = ms.SparseRecoverer(small, budget="none").recover(Y), model.recover(Y)
+    assert (before.scores != after.scores).any()
+    assert ms.metrics.strict_accuracy(X, after.scores) > ms.metrics.strict_accuracy(X, before.scores) - 0.1
+    model.save(tmp_path / "tuned.safetensors")
+    np.testing.assert_array_equal(ms.load(tmp_path / "tuned.safetensors").recover(Y).scores, after.scores)
+    with pytest.raises(ValueError, match="minutes"):
+        model.fit(minutes=-1)
+
+
+def test_saved_and_loaded_it_gives_the_same_bits(Phi, batch, tmp_path):
+    _, Y = batch
+    model = ms.SparseRecoverer(Phi, budget=500, random_state=9, n_threads=1)
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    loaded = ms.load(path)
+    assert loaded.get_params()["budget"] == 500
+    np.testing.assert_array_equal(model.recover(Y).coef, loaded.recover(Y).coef)
+    with pytest.raises(ValueError, match="holds no code"):
+        ms.SparseRecoverer(Phi, network=object()).save(path)
+
+
+def test_hostile_files_are_refused(Phi, tmp_path):
+    path = tmp_path / "model.safetensors"
+    ms.SparseRecoverer(Phi).save(path)
+    arrays = load_file(path)
+    settings = {"noise": 0.0, "budget": "fast", "rtol": None, "random_state": 0, "n_threads": None}
+    header = {"format": "maxsparse.recoverer", "version": 1, "maxsparse": "0", "settings": settings}
+
+    def refused(match, arrays=arrays, header=header):
+        save_file(arrays, path, {"maxsparse": json.dumps(header)})
+        with pytest.raises(ValueError, match=match):
+            ms.load(path)
+
+    refused("no recoverer", header={"format": "other"})
+    refused("no recoverer", header=[1])
+    refused("version", header=header | {"version": 2})
+    refused("settings", header=header | {"settings": {}})
+    refused("settings", header=header | {"settings": settings | {"surprise": 1}})
+    refused("budget", header=header | {"settings": settings | {"budget": [1]}})
+    refused("random_state", header=header | {"settings": settings | {"random_state": True}})
+    refused("lacks", arrays={key: value for key, value in arrays.items() if key != "W"})
+    refused("lacks", arrays={key: value for key, value in arrays.items() if "moment" not in key})
+    refused("preconditioner", arrays=arrays | {"D": np.full(60, np.nan)})
+    refused("preconditioner", arrays=arrays | {"W": np.ones((3, 4))})
+    refused("inf", arrays=arrays | {"Phi": np.full((16, 60), np.inf)})
+    for data in (b"", b"nonsense" * 100, (2**60).to_bytes(8, "little") + b"{}"):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match="cannot read"):
+            ms.load(path)
+    with pytest.raises(FileNotFoundError):
+        ms.load(tmp_path / "nothing.safetensors")

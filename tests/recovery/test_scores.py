@@ -1,0 +1,91 @@
+"""The compiled network against the one of torch, and its independence of batches."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from maxsparse import dictionaries, metrics, signals
+from maxsparse.networks.learned_sbl import LearnedSBL, Shape, whiten
+from maxsparse.recovery.scores import NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
+
+
+def torch_network():
+    weights = as_arrays(bundled_weights())
+    iterations, hidden = weights["moment"].shape
+    net = LearnedSBL(Shape(iterations, len(weights["last.bias"]) - 2, hidden))
+    net.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
+    return net
+
+
+@pytest.mark.parametrize(("n", "m"), [(20, 100), (13, 31)])
+def test_agrees_with_torch_where_float32_does(n, m):
+    """With noise S is well conditioned, so that two orders of summation must agree closely."""
+    Phi = dictionaries.gaussian(n, m, rng=1)
+    _, Y = signals.sample(Phi, 50, sparsity=3, noise=0.03, rng=2)
+    scores = LearnedScores(Phi, iterations=8)
+    logits, _ = scores(Y, 0.03)
+    net = torch_network()
+    size = np.sqrt(np.mean(Y**2, axis=1) - 0.03**2)
+    levels = np.rint(np.log2(0.03 / size))
+    for level in np.unique(levels):
+        rows = levels == level
+        dictionary = whiten(Phi, 2.0**level)
+        with torch.no_grad():
+            Z = torch.tensor(Y[rows] @ dictionary.W.T, dtype=torch.float32)
+            expected = net(dictionary, Z, torch.full((len(Z),), 0.03), iterations=8)[-1].numpy()
+        np.testing.assert_allclose(logits[rows], expected, atol=5e-3)
+
+
+def test_agrees_with_torch_in_what_it_finds():
+    Phi = dictionaries.decaying(20, 100, rng=1)
+    X, Y = signals.sample(Phi, 300, sparsity=7, rng=2)
+    dictionary = whiten(Phi)
+    with torch.no_grad():
+        expected = torch_network()(dictionary, torch.tensor(Y @ dictionary.W.T, dtype=torch.float32))[-1].numpy()
+    logits, _ = LearnedScores(Phi)(Y)
+    assert np.median(np.abs(logits - expected).max(axis=1)) < 0.2  # float32 and 32 iterations at λ = 1e-5
+    assert metrics.strict_accuracy(X, logits) == pytest.approx(metrics.strict_accuracy(X, expected), abs=0.02)
+
+
+def test_a_signal_does_not_depend_on_its_batch():
+    Phi = dictionaries.decaying(16, 50, rng=1)
+    _, Y = signals.sample(Phi, 70, sparsity=5, noise=0.01, rng=2)
+    scores = LearnedScores(Phi)
+    for noise in (0.0, 0.01):
+        whole = scores(Y, noise)[0]
+        np.testing.assert_array_equal(whole[13:14], scores(Y[13:14], noise)[0])
+        np.testing.assert_array_equal(whole[::-1], scores(Y[::-1], noise)[0])
+
+
+def test_empty_and_zero_signals():
+    scores = LearnedScores(dictionaries.gaussian(8, 20, rng=0))
+    assert scores(np.empty((0, 8)))[0].shape == (0, 20)
+    assert np.isfinite(scores(np.zeros((2, 8)))[0]).all()
+    assert np.isfinite(scores(np.full((2, 8), 1e-200))[0]).all()
+
+
+def test_files_that_are_wrong_are_refused(tmp_path):
+    good = as_arrays(bundled_weights())
+    path = tmp_path / "weights.safetensors"
+
+    def write(arrays, metadata=None):
+        save_file(arrays, path, {"learned_sbl": json.dumps({})} if metadata is None else metadata)
+
+    write(good)
+    np.testing.assert_array_equal(read_weights(path).first, good["first.weight"])
+    write(good, {"other": "1"})
+    with pytest.raises(ValueError, match="no weights of learned SBL"):
+        read_weights(path)
+    for name in NAMES:
+        write({key: value for key, value in good.items() if key != name})
+        with pytest.raises(ValueError, match="lacks"):
+            read_weights(path)
+    write(good | {"moment": good["moment"][:, :-1].copy()})
+    with pytest.raises(ValueError, match="shape"):
+        read_weights(path)
+    write(good | {"log_lambda": np.full_like(good["log_lambda"], np.nan)})
+    with pytest.raises(ValueError, match="finite"):
+        read_weights(path)

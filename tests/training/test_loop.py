@@ -1,0 +1,294 @@
+"""The loop: it learns, keeps the best, and stops well, whatever stops it."""
+
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import maxsparse as ms
+from maxsparse import networks, training
+from maxsparse.training import PRESETS, Settings, checkpoint_path, loop
+
+PHI = ms.dictionaries.gaussian(8, 16, rng=0)
+QUICK = PRESETS["modern"].but(batch_size=32, rounds=4)
+
+
+def make(**options):
+    task = training.SupportTask(PHI, sparsity=(1, 2), rng=0, validation_signals=20, **options)
+    return networks.build("residual", PHI, width=16, depth=4, rng=0), task
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "options"),
+    [
+        ("residual", "softmax", {"width": 64, "depth": 6}),
+        ("residual", "sigmoid", {"width": 64, "depth": 6}),
+        ("residual", "softmax", {"width": 64, "depth": 6, "activation": "helu"}),
+        ("lstm", "softmax", {"hidden": 48, "steps": 4}),
+        ("lstm", "sigmoid", {"hidden": 48, "steps": 4, "cell": "gru", "feedback": True}),
+    ],
+)
+def test_a_tiny_set_is_learned_by_heart(name, loss, options):
+    task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=48, validation_signals=5, loss=loss)
+    Y, X = task.signals(0, 48)
+    network = networks.build(name, PHI, Y=Y, rng=0, **options)
+    assert ms.metrics.strict_accuracy(X, network.scores(Y)) < 0.9
+    settings = PRESETS["modern"].but(batch_size=48, learning_rate=0.01, rounds=1, weight_decay=0.0)
+    training.train(network, task, settings, samples=400 * 48, n_threads=1)
+    assert ms.metrics.strict_accuracy(X, network.scores(Y)) == 1.0
+
+
+def test_least_squares_recovers_the_coefficients_of_a_tiny_set():
+    task = training.SupportTask(PHI, sparsity=(1, 2), rng=0, set_size=32, validation_signals=5, loss="least_squares")
+    Y, X = task.signals(0, 32)
+    network = networks.build("residual", PHI, Y=Y, rng=0, width=64, depth=4, output="estimate")
+    settings = PRESETS["modern"].but(batch_size=32, learning_rate=0.01, rounds=1)
+    training.train(network, task, settings, samples=600 * 32, n_threads=1)
+    estimate = network(torch.from_numpy(Y)).detach().numpy()
+    assert np.linalg.norm(estimate - X) < 0.2 * np.linalg.norm(X)
+    assert ms.metrics.strict_accuracy(X, network.scores(Y)) == 1.0
+
+
+class Scripted(training.SupportTask):
+    """Says of every validation what it is told to say."""
+
+    script: tuple[float, ...] = ()
+
+    def validate(self, network):
+        self.seen = [*getattr(self, "seen", []), {k: v.clone() for k, v in network.state_dict().items()}]
+        return {"score": self.script[len(self.seen) - 1]}
+
+
+def test_the_best_weights_are_kept(tmp_path):
+    task = Scripted(PHI, sparsity=2, rng=0)
+    task.script = (0.1, 0.8, 0.3, 0.5)
+    network, _ = make()
+    report = training.train(network, task, QUICK, samples=64 * 32, output=tmp_path / "m.safetensors", n_threads=1)
+    assert [entry["score"] for entry in report.history] == [0.1, 0.8, 0.3, 0.5]
+    assert report.best["score"] == 0.8
+    stored = networks.load(tmp_path / "m.safetensors").network.state_dict()
+    for key, value in task.seen[1].items():
+        assert torch.equal(network.state_dict()[key], value)
+        assert torch.equal(stored[key], value)
+    assert not torch.equal(task.seen[3]["last.weight"], task.seen[1]["last.weight"])
+
+
+def test_moving_average_is_what_is_validated():
+    task = Scripted(PHI, sparsity=2, rng=0)
+    task.script = (0.1, 0.2, 0.3, 0.4)
+    network, _ = make()
+    plain = []
+    step = training.run.Run.step
+
+    def recording(self, *arguments):
+        step(self, *arguments)
+        plain.append(self.network.last.weight.detach().clone())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training.run.Run, "step", recording)
+        training.train(network, task, QUICK.but(ema=0.9), samples=64 * 32, n_threads=1)
+    expected = plain[0].clone()
+    for count, weight in enumerate(plain[1:], start=1):
+        decay = min(0.9, (1 + count) / (10 + count))
+        expected = decay * expected + (1 - decay) * weight
+    torch.testing.assert_close(task.seen[-1]["last.weight"], expected)
+
+
+def test_budgets():
+    network, task = make()
+    report = training.train(network, task, QUICK, samples=1000, n_threads=1)
+    assert report.samples == 32 * math.ceil(1000 / 32)
+    assert report.finished
+    assert len(report.history) == 4
+    report = training.train(network, task, QUICK, minutes=1 / 60, n_threads=1)
+    assert 1.0 <= report.seconds < 20.0
+    report = training.train(network, task, QUICK, minutes=60, samples=100, n_threads=1)
+    assert report.samples == 128
+    with pytest.raises(ValueError, match="say how long to train"):
+        training.train(network, task, QUICK)
+
+
+def test_schedules():
+    paper, modern = PRESETS["paper"], PRESETS["modern"]
+    assert [paper.rate(epoch / 150) for epoch in (0, 49.9, 50.1, 99.9, 100.1, 150)] == pytest.approx(
+        [0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001]
+    )
+    assert paper.samples == 150 * 600_000
+    rates = np.array([modern.rate(p) for p in np.linspace(0, 1, 1001)])
+    assert 0 < rates[0] < 0.01 * modern.learning_rate
+    assert rates[-1] < 1e-6
+    assert (np.diff(rates[60:]) <= 0).all()
+    assert rates.max() <= modern.learning_rate
+
+
+@pytest.mark.parametrize(
+    "changes", [{"optimiser": "lion"}, {"schedule": "x"}, {"learning_rate": -1.0}, {"batch_size": 0}, {"ema": 2.0}]
+)
+def test_bad_settings(changes):
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        Settings(**changes)
+
+
+class Poisoned(training.SupportTask):
+    """Turns to NaN at some batch."""
+
+    def loss(self, network, Y, X):
+        self.count = getattr(self, "count", 0) + 1
+        return super().loss(network, Y, X) * (math.nan if self.count == 50 else 1.0)
+
+
+def test_nan_keeps_the_last_good_weights(tmp_path):
+    network, _ = make()
+    task = Poisoned(PHI, sparsity=2, rng=0, validation_signals=10)
+    output = tmp_path / "m.safetensors"
+    with pytest.raises(training.DivergenceError, match=r"the loss became nan after .* Try a smaller learning rate"):
+        training.train(network, task, QUICK, samples=64 * 32, output=output, n_threads=1)
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
+    # The last save before batch 50 was the validation after batch 48.
+    healthy, _ = make()
+    kept = training.SupportTask(PHI, sparsity=2, rng=0, validation_signals=10)
+    weights = []
+    training.train(
+        healthy,
+        kept,
+        QUICK,
+        samples=64 * 32,
+        n_threads=1,
+        callback=lambda report: weights.append({k: v.clone() for k, v in healthy.state_dict().items()}),
+    )
+    for key, value in weights[2].items():
+        assert torch.equal(network.state_dict()[key], value), key
+    assert networks.load(output).network is not None
+    assert checkpoint_path(output).exists()
+
+
+def test_divergence_without_nan():
+    network, task = make()
+    with pytest.raises(training.DivergenceError, match="training diverged"):
+        training.train(
+            network, task, QUICK.but(optimiser="sgd", learning_rate=1e9, warmup=0.0), samples=10**4, n_threads=1
+        )
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_saves_and_says_how_to_resume(tmp_path, number):
+    output = tmp_path / "m.safetensors"
+    network, task = make()
+
+    def interrupt(report):
+        if len(report.history) == 2:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt, match=r"To resume: call train\(\) again with resume=True"):
+        training.train(network, task, QUICK, samples=64 * 32, output=output, callback=interrupt, n_threads=1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    resumed, task = make()
+    training.train(resumed, task, QUICK, samples=64 * 32, output=output, resume=True, n_threads=1)
+    whole, task = make()
+    training.train(whole, task, QUICK, samples=64 * 32, n_threads=1)
+    for key, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[key])
+
+
+def test_training_outside_the_main_thread():
+    network, task = make()
+    reports = []
+    thread = threading.Thread(
+        target=lambda: reports.append(training.train(network, task, QUICK, samples=320, n_threads=1))
+    )
+    thread.start()
+    thread.join()
+    assert reports[0].finished
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """A run that stopped in the middle; returns its output."""
+    output = tmp_path / "m.safetensors"
+    network, task = make()
+
+    def stop(report):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(network, task, QUICK, samples=64 * 32, output=output, callback=stop, n_threads=1)
+    return output
+
+
+def resume(output, *, network=None, task=None, settings=QUICK, samples=64 * 32):
+    own_network, own_task = make()
+    training.train(
+        network or own_network, task or own_task, settings, samples=samples, output=output, resume=True, n_threads=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": networks.build("residual", PHI, width=20, depth=4)}, "another run: its hyperparameters"),
+        ({"network": networks.build("ista_net", PHI, output="logits")}, "another run: its network"),
+        ({"task": training.SupportTask(PHI, sparsity=(1, 2), rng=1)}, "another run: its task"),
+        ({"settings": QUICK.but(learning_rate=0.1)}, "another run: its settings"),
+        ({"samples": 5}, "another run: its budget"),
+    ],
+)
+def test_a_checkpoint_of_another_run(interrupted, changes, message):
+    with pytest.raises(ValueError, match=message):
+        resume(interrupted, **changes)
+
+
+def test_damaged_and_missing_checkpoints(interrupted):
+    path = checkpoint_path(interrupted)
+    content = path.read_bytes()
+    for damaged in (b"", content[:100], content[: len(content) // 2], b"PK" + content):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="damaged or not a safetensors file"):
+            resume(interrupted)
+    networks.save(make()[0], path)
+    with pytest.raises(ValueError, match="holds a network, not a checkpoint"):
+        resume(interrupted)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        resume(interrupted)
+
+
+def test_device_and_threads():
+    network, task = make()
+    before = torch.get_num_threads()
+    training.train(network, task, QUICK, samples=64, device="auto", n_threads=1)
+    assert torch.get_num_threads() == before
+    assert network.W.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(ValueError, match="device 'abacus' is not there"):
+        training.train(network, task, QUICK, samples=64, device="abacus", n_threads=1)
+
+
+def test_progress_line():
+    report = training.Report(samples=5000, loss=2.5, history=[{"strict": [1.0, 0.5], "loose": [1.0, 0.75]}])
+    assert training.display.describe(report) == "5,000 signals, loss 2.5  s-acc 100 50  l-acc 100 75"
+
+
+def test_data_making_is_not_the_bottleneck():
+    """A batch is made in a fraction of the time that the paper's network needs for it, both in processor time."""
+    import time
+
+    Phi = ms.dictionaries.decaying(20, 100, rng=0)
+    task = training.SupportTask(Phi, rng=0)
+    network = networks.build("residual", Phi, rng=0)
+    cpu = torch.device("cpu")
+    with training.processes.Processes.join("cpu", 1):
+        task.batch(0, 512, slice(0, 512), cpu)
+        begun = time.process_time()
+        for number in range(1, 9):
+            Y, X = task.batch(number, 512, slice(0, 512), cpu)
+        data = (time.process_time() - begun) / 8
+        begun = time.process_time()
+        task.loss(network, Y, X).backward()
+        assert data < 0.1 * (time.process_time() - begun)
+
+
+assert loop.CHECKPOINT_SECONDS >= 10  # the tests above count on saves at validations alone
