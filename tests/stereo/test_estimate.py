@@ -23,7 +23,7 @@ def test_normals_are_zero_outside_the_mask(matt_ball):
 
 
 def test_robust_methods_beat_least_squares(matt_ball):
-    error = {name: stereo.estimate_normals(matt_ball, name).mean_error for name in METHODS}
+    error = {name: stereo.estimate_normals(matt_ball, name).mean_error for name in METHODS if name != "network"}
     assert error["ls"] > 5
     assert error["consensus"] < 0.1
     assert error["l1"] < error["ls"]

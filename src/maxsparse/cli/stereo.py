@@ -40,7 +40,7 @@ def estimate(
         Path, typer.Argument(metavar="FOLDER", help="Photographs and their lights, or a .npy/.npz file.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("stereo-out"),
-    method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl or rnd4.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl, rnd4 or network.")] = "auto",
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
     camera: Annotated[Path | None, typer.Option(help="File of the 3×3 camera matrix, for perspective depth.")] = None,

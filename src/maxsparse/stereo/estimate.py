@@ -103,7 +103,8 @@ def estimate_normals(
     scene : Scene
         From :func:`load` or :func:`make_scene`.
     method : str, default="auto"
-        ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, or one you registered.
+        ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, ``"network"`` (trains once per rig), or
+        one you registered.
     rng : int, numpy.random.Generator or None, default=0
         For methods that draw at random.
     n_threads : int or None, default=None

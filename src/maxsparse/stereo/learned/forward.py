@@ -43,7 +43,7 @@ class Answer:
 
 
 def weights_of(tensors: Mapping[str, NDArray[np.float32]], rounds: int) -> tuple[NDArray[np.float32], ...]:
-    """Stack the weights of all rounds: for every layer (R, in, out) and (R, out), then the judge's two layers."""
+    """Stack the weights of all rounds: for every layer (R, in, out) and (R, out)."""
     stacked: list[NDArray[np.float32]] = []
     for layer in LAYERS:
         stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.weight"].T for r in range(rounds)]))
@@ -52,8 +52,6 @@ def weights_of(tensors: Mapping[str, NDArray[np.float32]], rounds: int) -> tuple
     for place in (6, 7):
         short = -stacked[place].shape[-1] % 16
         stacked[place] = np.pad(stacked[place], [(0, 0)] * (stacked[place].ndim - 1) + [(0, short)])
-    for layer in ("judge.0", "judge.2"):
-        stacked += [tensors[f"{layer}.weight"].T, tensors[f"{layer}.bias"]]
     return tuple(np.ascontiguousarray(array, dtype=np.float32) for array in stacked)
 
 
@@ -121,20 +119,16 @@ def _refine_one(
     q, width = h.shape
     state = x.shape[1] - N_FEATURES
     axes = np.empty((3, 3), dtype=F32)
-    summary, first = np.empty(N_SUMMARY, dtype=F32), np.empty(N_SUMMARY, dtype=F32)
+    summary = np.empty(N_SUMMARY, dtype=F32)
     pooled, context = np.empty(3 * width + N_SUMMARY, dtype=F32), np.empty(width, dtype=F32)
     gathered, correction = np.empty(width, dtype=F32), np.empty(3, dtype=F32)
     scaled = guess.copy()
-    agreed = F32(0.0)
     for i in range(q):
-        agreed += F32(logits[i] > 0.0)
         for c in range(state):
             x[i, N_FEATURES + c] = 0.0
     for r in range(weights[0].shape[0]):
         frame(scaled, axes)
         features(o, L, half, scaled, axes, logits, lit, x, summary)
-        if r == 0:
-            first[:] = summary
         affine_rows(x, weights[0][r], weights[1][r], h, F32(0.0))
         pool(h, lit, summary, pooled, 2)
         affine(pooled[: 2 * width + N_SUMMARY], weights[2][r], weights[3][r], context)
@@ -157,38 +151,3 @@ def _refine_one(
         for c in range(3):
             scaled[c] = out[c] * out[3]
     out[4] = correction[2] - F32(3.0)
-    _judge(guess, gathered, first, summary, agreed / F32(q), weights, out)
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _judge(
-    guess: NDArray[Any],
-    gathered: NDArray[Any],
-    first: NDArray[Any],
-    last: NDArray[Any],
-    agreed: Any,
-    weights: Any,
-    out: NDArray[Any],
-) -> None:
-    """Blend the refined normal in `out` with the first guess."""
-    width = gathered.shape[0]
-    n = guess.copy()
-    unit(n)
-    apart = F32(0.0)
-    for c in range(3):
-        apart += (out[c] - n[c]) * (out[c] - n[c])
-    verdict = np.empty(width + 2 * N_SUMMARY + 3, dtype=F32)
-    verdict[:width] = gathered
-    verdict[width : width + N_SUMMARY] = first
-    verdict[width + N_SUMMARY : width + 2 * N_SUMMARY] = last
-    verdict[width + 2 * N_SUMMARY] = np.log(np.sqrt(apart) + F32(1e-3))
-    verdict[width + 2 * N_SUMMARY + 1] = agreed
-    verdict[width + 2 * N_SUMMARY + 2] = out[4]
-    hidden, decision = np.empty(width, dtype=F32), np.empty(1, dtype=F32)
-    affine(verdict, weights[12], weights[13], hidden)
-    relu(hidden)
-    affine(hidden, weights[14], weights[15], decision)
-    share = F32(1.0) / (F32(1.0) + np.exp(-decision[0]))
-    for c in range(3):
-        out[c] = share * out[c] + (F32(1.0) - share) * n[c]
-    unit(out[:3])

@@ -17,7 +17,6 @@ __all__ = ["ReadingNetwork", "Refined"]
 
 N_FEATURES = 12  # of a reading
 N_SUMMARY = 3  # of a pixel in one round
-N_VERDICT = 2 * N_SUMMARY + 3  # of a pixel, for the judge
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Refined:
     log_error : tensor of shape (B,)
         Logarithm of the expected angular error in radians.
     path : list of tensor of shape (B, 3)
-        Normals after every round, and the blend at last.
+        Normals after every round, the last one included.
     """
 
     normals: Tensor
@@ -61,15 +60,14 @@ class _Round(nn.Module):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, features: Tensor, summary: Tensor, lit: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, features: Tensor, summary: Tensor, lit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h = torch.relu(self.look(features))
         context = self.context(torch.cat([h.mean(1), h.amax(1), summary], 1))
         h = torch.relu(self.again(h) + context[:, None])
         weighed = self.weigh(h)
         share = lit / lit.sum(1, keepdim=True).clamp_min(1.0)
         pooled = torch.cat([h.mean(1), h.amax(1), (h * share[:, :, None]).sum(1), summary], 1)
-        gathered = torch.relu(self.gather(pooled))
-        return weighed[:, :, 0], weighed[:, :, 1:], gathered, self.correct(gathered)
+        return weighed[:, :, 0], weighed[:, :, 1:], self.correct(torch.relu(self.gather(pooled)))
 
 
 class ReadingNetwork(nn.Module):
@@ -78,7 +76,6 @@ class ReadingNetwork(nn.Module):
     .. math:: \tilde n_{t+1} = \arg\min_n \sum_i \sigma(w_i)\, (o_i - l_i^\top n)^2, \qquad
               n_{t+1} \propto \tilde n_{t+1} / \|\tilde n_{t+1}\| + \delta_1 e_1 + \delta_2 e_2
 
-    The last normal is a blend of the last round's and the first guess, as a judge decides.
     :math:`w_i` and :math:`\delta` come from a small perceptron shared over readings, which sees each reading, what the
     current normal predicts for it, its light in the frame :math:`(n, e_1, e_2)` and a pooled summary of all readings.
 
@@ -95,7 +92,6 @@ class ReadingNetwork(nn.Module):
         self.sizes = {"rounds": rounds, "width": width, "state": state}
         self.state = state
         self.rounds = nn.ModuleList([_Round(width, state) for _ in range(rounds)])
-        self.judge = nn.Sequential(nn.Linear(width + N_VERDICT, width), nn.ReLU(), nn.Linear(width, 1))
 
     def forward(self, start: Start) -> Refined:
         """Refine a first guess."""
@@ -104,13 +100,11 @@ class ReadingNetwork(nn.Module):
         state = o.new_zeros((*o.shape, self.state))
         logits = start.logits
         albedo, log_error = scaled.norm(dim=1), o.new_zeros(len(o))
-        path, summaries = [], []
-        gathered = o
+        path = []
         for round_ in self.rounds:
             n, e1, e2 = _frame(scaled)
             features, summary = _features(o, lights, scaled, (n, e1, e2), logits, lit)
-            summaries.append(summary)
-            change, state, gathered, correction = round_(torch.cat([features, state], 2), summary, lit)
+            change, state, correction = round_(torch.cat([features, state], 2), summary, lit)
             logits = logits + change
             fitted = _weighted_fit(o, lights, torch.sigmoid(logits) * lit)
             albedo = fitted.norm(dim=1)
@@ -119,20 +113,7 @@ class ReadingNetwork(nn.Module):
             log_error = correction[:, 2] - 3.0
             scaled = direction * albedo[:, None]
             path.append(direction)
-        path.append(self._judge(start, path[-1], log_error, gathered, summaries))
         return Refined(path[-1], albedo * start.scale[:, 0], logits, log_error, path)
-
-    def _judge(
-        self, start: Start, refined: Tensor, log_error: Tensor, gathered: Tensor, summaries: list[Tensor]
-    ) -> Tensor:
-        """Blend the refined normal with the first guess, which is exact where enough readings are truly diffuse."""
-        guess = start.normals / start.normals.norm(dim=1, keepdim=True).clamp_min(1e-9)
-        apart = torch.log((refined - guess).norm(dim=1, keepdim=True) + 1e-3)
-        agreed = (start.logits > 0).float().mean(1, keepdim=True)
-        verdict = torch.cat([gathered, summaries[0], summaries[-1], apart, agreed, log_error[:, None]], 1)
-        share = torch.sigmoid(self.judge(verdict))
-        blended = share * refined + (1 - share) * guess
-        return blended / blended.norm(dim=1, keepdim=True).clamp_min(1e-6)
 
 
 def _frame(scaled: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -63,12 +63,12 @@ def train(seconds: float, *, network: ReadingNetwork | None = None, seed: int = 
         step += 1
         first = torch.from_numpy(guess.normals).float()
         with torch.no_grad():
-            running.append([_degrees(n, truth.normals) for n in (first, refined.path[-2], refined.normals)])
+            running.append([_degrees(n, truth.normals) for n in (first, refined.path[0], refined.normals)])
         if log and step % 100 == 0:
             means = np.mean(running, axis=0)
             running = []
             print(
-                f"{step} {done:.0%} start {means[0]:.2f} refined {means[1]:.2f} blended {means[2]:.2f}",
+                f"{step} {done:.0%} start {means[0]:.2f} first round {means[1]:.2f} last {means[2]:.2f}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -80,7 +80,7 @@ def training_loss(refined: Refined, truth: Readings) -> Tensor:
     total = refined.normals.new_zeros(())
     for number, normals in enumerate(refined.path):
         angle = _angle(normals, truth.normals)
-        share = 0.3 if number < len(refined.path) - 2 else 0.7
+        share = 0.3 if number < len(refined.path) - 1 else 1.0
         total = total + share * (angle.mean() + 0.02 * torch.log(angle + 0.005).mean())
     labels = torch.nn.functional.binary_cross_entropy_with_logits(refined.logits, truth.inliers.float())
     target = torch.log(_angle(refined.normals, truth.normals).detach() + 0.003)

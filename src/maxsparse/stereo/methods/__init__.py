@@ -20,6 +20,7 @@ METHODS: dict[str, str | Callable[..., Fit]] = {
     "sbl": "maxsparse.stereo.methods.sbl",
     "rnd4": "maxsparse.stereo.methods.rnd4",
     "consensus": "maxsparse.stereo.methods.consensus",
+    "network": "maxsparse.stereo.methods.network",
     "auto": "maxsparse.stereo.methods.auto",
 }
 

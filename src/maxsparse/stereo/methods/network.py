@@ -1,0 +1,129 @@
+"""The paper's method: a residual network scores the outliers, and the four readings it doubts least give the normal."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse import dictionaries
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.methods._fit import Fit, agreement
+from maxsparse.stereo.methods._kernels import fit_rows
+
+if TYPE_CHECKING:
+    from maxsparse.networks import SignalNetwork
+
+__all__ = ["network", "train_network"]
+
+INLIERS = 4  # readings that the normal is fitted to
+DEVIATION = 0.5  # of an outlier's value, where the pixel's brightest reading is 1
+
+
+def network(
+    readings: FloatArray, lights: FloatArray, *, model: str | os.PathLike[str] | None = None, minutes: float = 10.0
+) -> Fit:
+    r"""Fit the normal to the four readings least likely to be outliers.
+
+    .. math:: y = \Phi o = \Phi e, \qquad \Phi L = 0
+
+    A network trained on random sparse e scores the support of e; the four lowest scores are the inliers.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+    model : path or None, default=None
+        File of the network for this rig. None looks into the cache folder (the environment variable MAXSPARSE_CACHE,
+        else ``~/.cache/maxsparse``) and trains one there if there is none yet.
+    minutes : float, default=10.0
+        Time to train where that is needed: once per rig.
+
+    Returns
+    -------
+    fit : Fit
+
+    Notes
+    -----
+    Section "Practical Application: Photometric Stereo" of the paper. The lights fix Φ, so one network serves every
+    scene under them.
+    """
+    path = cached_path(lights) if model is None else Path(model)
+    if model is None and not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        train_network(lights, path, minutes=minutes)
+    scored = _load(str(path), path.stat().st_mtime_ns)
+    Phi = dictionaries.lighting(lights)
+    if scored.hyperparameters.get("n") != Phi.shape[0] or scored.hyperparameters.get("m") != Phi.shape[1]:
+        raise ValueError(f"the network in {str(path)!r} is for another number of lights than {Phi.shape[1]}")
+    brightest = np.maximum(np.abs(readings).max(axis=1, keepdims=True, initial=0.0), 1e-12)
+    scores = scored.scores(np.einsum("pq,nq->pn", readings / brightest, Phi)) if len(readings) else readings
+    weights = np.zeros(readings.shape)
+    np.put_along_axis(weights, np.argsort(scores, axis=1, kind="stable")[:, :INLIERS], 1.0, axis=1)
+    scaled = np.zeros((len(readings), 3))
+    fit_rows(np.ascontiguousarray(readings, dtype=np.float64), np.ascontiguousarray(lights), weights, scaled)
+    return Fit.from_scaled(scaled, weights > 0, agreement(readings, lights, scaled, weights > 0))
+
+
+def train_network(
+    lights: FloatArray,
+    path: str | os.PathLike[str],
+    *,
+    outliers: tuple[int, int] | None = None,
+    minutes: float = 10.0,
+    rng: int = 0,
+    **options: Any,
+) -> None:
+    """Train the paper's network for a rig and write it to a file.
+
+    Parameters
+    ----------
+    lights : ndarray of shape (q, 3)
+    path : str or path
+        File to write.
+    outliers : (int, int) or None, default=None
+        Range [d1, d2] that the number of outliers is drawn from, evenly; None is 1 to q − 4.
+    minutes : float, default=10.0
+        Time to train.
+    rng : int, default=0
+        Seed.
+    **options
+        For :func:`maxsparse.training.fit`, for example ``hyperparameters={"width": 64}`` or ``progress=True``.
+    """
+    from maxsparse import training
+
+    q = len(lights)
+    low, high = (1, max(1, q - INLIERS)) if outliers is None else outliers
+    Phi = dictionaries.lighting(lights)
+    # Random outliers cannot be told once they fill all of Φ's rows, so the support stays below them.
+    sparsity = (low, min(high, Phi.shape[0]))
+    training.fit(
+        Phi, "residual", sparsity=sparsity, amplitudes=_gaussian, minutes=minutes, output=path, rng=rng, **options
+    )
+
+
+def cached_path(lights: FloatArray) -> Path:
+    """Return where the network for these lights is kept."""
+    folder = Path(os.environ.get("MAXSPARSE_CACHE", Path.home() / ".cache" / "maxsparse"))
+    key = hashlib.sha256(np.ascontiguousarray(lights, dtype=np.float64).round(6).tobytes()).hexdigest()[:16]
+    return folder / f"stereo-{len(lights)}-lights-{key}.safetensors"
+
+
+def _gaussian(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    return DEVIATION * rng.standard_normal(size)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, changed: int) -> SignalNetwork:
+    """Load a network once per version of its file; `changed` is the time it was written."""
+    from maxsparse import networks
+
+    loaded = networks.load(path).network
+    if not isinstance(loaded, networks.SignalNetwork):
+        raise ValueError(f"{path!r} does not score the atoms of one dictionary")
+    return loaded
