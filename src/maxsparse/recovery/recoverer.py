@@ -185,7 +185,8 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
             steps = _Steps.of(self, Phi, signals, noise)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
-                chunk = np.ascontiguousarray(signals[rows], dtype=np.float64)
+                # Always a copy: a read-only or strided array would have every kernel compiled once more.
+                chunk = np.array(signals[rows], dtype=np.float64, order="C")
                 part = result[rows]  # views of the same arrays
                 assert isinstance(part, Recovery)
                 (steps.noisy if noise > 0 else steps.exact)(chunk, part, progress)
