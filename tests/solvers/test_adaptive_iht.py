@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import maxsparse as ms
-from maxsparse.solvers import Layer, adaptive_layers, aiht, hard_threshold
+from maxsparse.solvers import Layer, adaptive_layers, aiht
+from maxsparse.theory import hard_threshold
 
 
 def test_hard_threshold():

@@ -139,11 +139,10 @@ def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: floa
 def least_residual(
     y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
 ) -> float:
-    """Return the least ‖y − Φ_S x‖₂ in the caller's own norm; infinity where the atoms are dependent."""
+    """Return the least ‖y − Φ_S x‖₂ in the caller's own norm."""
     if k == 0:
         return np.sqrt(dot(y, y))
-    if not least_squares(y, problem.atoms, support, k, L, x, r):
-        return np.inf
+    least_squares(y, problem.atoms, support, k, L, x, r)
     return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 

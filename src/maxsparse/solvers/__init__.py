@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from maxsparse._validation import check_choice
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Precondition
-from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers, aiht, hard_threshold
+from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers, aiht
 from maxsparse.solvers.exact import exact
 from maxsparse.solvers.iht import iht
 from maxsparse.solvers.ista import fista, ista
@@ -30,7 +30,6 @@ __all__ = [
     "aiht",
     "exact",
     "fista",
-    "hard_threshold",
     "iht",
     "ista",
     "l1",

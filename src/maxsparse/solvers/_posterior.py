@@ -1,6 +1,6 @@
 """Compiled steps of sparse Bayesian learning for one signal: the posterior, the updates of γ and λ, pruning.
 
-Active atoms stand side by side in B (n, m), of which the first `count` columns are in use; γ, x and q follow that order.
+Active atoms stand side by side in B (n, m), the first `count` columns of which are in use; γ, x and q follow them.
 """
 
 from __future__ import annotations

@@ -18,46 +18,10 @@ from maxsparse.solvers._contract import Batch, Options, Precondition, check_prec
 from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, residual_of, times
 from maxsparse.solvers.iht import iht_step
 
-__all__ = ["Layer", "adaptive_layers", "aiht", "hard_threshold"]
+__all__ = ["Layer", "adaptive_layers", "aiht"]
 
 # A set of coefficients as a mask, (N, size) or (size,) for all signals, or a function of the layer's input x.
 Mask = ArrayLike | Callable[[FloatArray], ArrayLike] | None
-
-
-def hard_threshold(X: ArrayLike, k: int, *, on: ArrayLike | None = None, off: ArrayLike | None = None) -> FloatArray:
-    r"""Hard threshold with partially known support, :math:`H_k[x;\, \Omega_{on}, \Omega_{off}]`.
-
-    Parameters
-    ----------
-    X : array-like of shape (N, m)
-        Vectors as rows.
-    k : int
-        How many of the largest magnitudes outside Ω_on and Ω_off to keep; of equal ones the lower index wins.
-    on : array-like of bool, shape (m,) or (N, m), or None
-        Entries that are kept whatever their size.
-    off : array-like of bool, shape (m,) or (N, m), or None
-        Entries that are set to zero whatever their size.
-
-    Returns
-    -------
-    thresholded : ndarray of shape (N, m)
-
-    Examples
-    --------
-    >>> import maxsparse as ms
-    >>> ms.solvers.hard_threshold([[5.0, -4.0, 3.0, 1.0]], 1, on=[0, 0, 0, 1], off=[1, 0, 0, 0]).tolist()
-    [[0.0, -4.0, 0.0, 1.0]]
-    """
-    rows = check_matrix(X, "X")
-    k = check_integer(k, "k")
-    keep, zero = _mask(on, rows.shape, "on"), _mask(off, rows.shape, "off")
-    if (keep & zero).any():
-        raise ValueError("on and off overlap: an entry cannot be both kept and set to zero")
-    magnitude = np.where(keep | zero, -1.0, np.abs(rows))
-    order = np.argsort(-magnitude, axis=1, kind="stable")[:, :k]
-    chosen = keep.copy()
-    np.put_along_axis(chosen, order, True, axis=1)
-    return np.where(chosen & ~zero, rows, rows.dtype.type(0))
 
 
 @dataclass(frozen=True)
@@ -128,7 +92,7 @@ def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
             )
         before = np.zeros((len(signals), Psi.shape[1]), dtype=signals.dtype) if x is None else x
         on, off = (mask(before) if callable(mask) else mask for mask in (layer.on, layer.off))
-        x = hard_threshold(before @ Psi.T + signals @ Gamma.T, layer.k, on=on, off=off)
+        x = theory.hard_threshold(before @ Psi.T + signals @ Gamma.T, layer.k, on=on, off=off)
     if x is None:
         raise ValueError("layers is empty: there is nothing to run")
     return x
@@ -227,15 +191,6 @@ def aiht(
         return spent, done
 
     return run("aiht", dictionary, Y, solve_batch, Options(False, noise, n_threads, progress))
-
-
-def _mask(mask: ArrayLike | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
-    if mask is None:
-        return np.zeros(shape, dtype=bool)
-    try:
-        return np.broadcast_to(np.asarray(mask, dtype=bool), shape)
-    except ValueError as error:
-        raise ValueError(f"{name} must have shape {shape[1:]} or {shape}, got {np.shape(mask)}") from error
 
 
 def _integrated_change(dictionary: ClusteredDictionary, precondition: Precondition) -> tuple[FloatArray, FloatArray]:

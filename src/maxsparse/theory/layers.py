@@ -5,38 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_matrix, check_signals
 
 __all__ = ["GeneralisedIhtLayer", "generalised_iht_layer", "hard_threshold"]
 
 
-def hard_threshold(X: ArrayLike, k: int) -> FloatArray:
-    r"""Keep the k entries of largest magnitude of every row, :math:`H_k`; of equal ones the lower index wins.
+def hard_threshold(X: ArrayLike, k: int, *, on: ArrayLike | None = None, off: ArrayLike | None = None) -> FloatArray:
+    r"""Hard threshold with partially known support, :math:`H_k[x;\, \Omega_{on}, \Omega_{off}]`.
 
     Parameters
     ----------
     X : array-like of shape (N, m)
+        Vectors as rows.
     k : int
-        From 0 to m.
+        How many of the largest magnitudes outside Ω_on and Ω_off to keep; of equal ones the lower index wins.
+    on : array-like of bool, shape (m,) or (N, m), or None
+        Entries that are kept whatever their size.
+    off : array-like of bool, shape (m,) or (N, m), or None
+        Entries that are set to zero whatever their size.
 
     Returns
     -------
-    kept : ndarray of shape (N, m)
+    thresholded : ndarray of shape (N, m)
 
     Examples
     --------
     >>> import maxsparse as ms
-    >>> ms.theory.hard_threshold([[1.0, -3.0, 2.0]], 2).tolist()
-    [[0.0, -3.0, 2.0]]
+    >>> ms.theory.hard_threshold([[5.0, -4.0, 3.0, 1.0]], 1, on=[0, 0, 0, 1], off=[1, 0, 0, 0]).tolist()
+    [[0.0, -4.0, 0.0, 1.0]]
     """
-    signals = check_matrix(X, "X")
-    k = check_integer(k, "k", low=0, high=signals.shape[1])
-    kept = np.zeros_like(signals)
-    chosen = np.argsort(-np.abs(signals), axis=1, kind="stable")[:, :k]
-    np.put_along_axis(kept, chosen, np.take_along_axis(signals, chosen, axis=1), axis=1)
-    return kept
+    rows = check_matrix(X, "X")
+    k = check_integer(k, "k")
+    keep, zero = _mask(on, rows.shape, "on"), _mask(off, rows.shape, "off")
+    if (keep & zero).any():
+        raise ValueError("on and off overlap: an entry cannot be both kept and set to zero")
+    magnitude = np.where(keep | zero, -1.0, np.abs(rows))
+    order = np.argsort(-magnitude, axis=1, kind="stable")[:, :k]
+    chosen = keep.copy()
+    np.put_along_axis(chosen, order, True, axis=1)
+    return np.where(chosen & ~zero, rows, rows.dtype.type(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,3 +154,12 @@ def _shaped(array: ArrayLike, name: str, shape: tuple[int, int]) -> FloatArray:
         hint = f"; it fits transposed, pass {name}.T" if matrix.shape == shape[::-1] else ""
         raise ValueError(f"{name} must have shape {shape}, got {matrix.shape}{hint}")
     return matrix
+
+
+def _mask(mask: ArrayLike | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
+    if mask is None:
+        return np.zeros(shape, dtype=bool)
+    try:
+        return np.broadcast_to(np.asarray(mask, dtype=bool), shape)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape {shape[1:]} or {shape}, got {np.shape(mask)}") from error
