@@ -1,6 +1,6 @@
 """Speed of the solvers as ratios against peers, measured in one interleaved run.
 
-python benchmarks/solvers.py                  # everything, to results/benchmarks/solvers.json and a plot
+python benchmarks/solvers.py                  # everything, to benchmarks/results/solvers.json and a plot
 python benchmarks/solvers.py --only omp l1    # some of it
 python benchmarks/solvers.py --quick          # small batches, to see that it runs
 
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=tuple(BENCHMARKS), default=tuple(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="small batches, to see that it runs; writes nothing")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=ROOT / "results" / "benchmarks")
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results")
     arguments = parser.parse_args()
     results = {name: BENCHMARKS[name](arguments.quick, arguments.rounds) for name in arguments.only}
     if arguments.quick:
