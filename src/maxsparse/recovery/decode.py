@@ -13,7 +13,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from maxsparse.recovery._refit import Problem, refit, tolerance
-from maxsparse.solvers._kernels import SLICES, dot, times
+from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, times
 
 __all__ = ["decode_exact", "decode_noisy", "stable_under_noise"]
 
@@ -109,11 +109,11 @@ def stable_under_noise(
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: float, stable: NDArray[Any]) -> None:
-    N = len(Y)
+    N, n = Y.shape
     rank, m = problem.Q.shape
     for piece in prange(min(N, SLICES)):
         support, part = np.empty(rank, np.int64), np.empty(rank, np.int64)
-        x = np.empty(rank)
+        x, r, L = np.empty(rank), np.empty(n), np.empty((rank, rank))
         for row in range(piece, N, SLICES):
             k = 0
             for j in range(m):
@@ -121,7 +121,7 @@ def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: floa
                     if k < rank:
                         support[k] = j
                     k += 1
-            if k >= rank or refit(Y[row], problem, support, k, x) > bound:
+            if k >= rank or least_residual(Y[row], problem, support, k, L, x, r) > bound:
                 continue
             needed = 0
             for left_out in range(k):
@@ -130,9 +130,21 @@ def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: floa
                     if a != left_out:
                         part[count] = support[a]
                         count += 1
-                if refit(Y[row], problem, part, count, x) > bound:
+                if least_residual(Y[row], problem, part, count, L, x, r) > bound:
                     needed += 1
             stable[row] = needed == k
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def least_residual(
+    y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
+) -> float:
+    """Return the least ‖y − Φ_S x‖₂ in the caller's own norm; infinity where the atoms are dependent."""
+    if k == 0:
+        return np.sqrt(dot(y, y))
+    if not least_squares(y, problem.atoms, support, k, L, x, r):
+        return np.inf
+    return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
