@@ -37,6 +37,7 @@ def interleave(tasks: dict[str, tuple[Callable[[], object], int]], rounds: int) 
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, (function, count) in tasks.items():
+            time.sleep(0.1)  # until the threads of the library before have stopped spinning
             begun = time.perf_counter()
             function()
             seconds[name].append((time.perf_counter() - begun) / count)
@@ -165,21 +166,20 @@ def bench_lasso(quick: bool, rounds: int) -> dict[str, object]:
 
 def bench_scaling(quick: bool, rounds: int) -> dict[str, object]:
     """How the cost of OMP, SBL and ℓ1 grows with N, n, m and k, one at a time; seconds for the whole batch."""
-    base = {"N": 1000, "n": 32, "m": 128, "k": 8}
-    grids = {"N": [250, 1000, 4000, 16000], "n": [16, 32, 64, 128], "m": [64, 128, 256, 512], "k": [2, 4, 8, 16]}
-    methods: dict[str, Callable[..., object]] = {
-        "omp": lambda Phi, Y, k: ms.solvers.omp(Phi, Y, sparsity=k, tol=0.0),
-        "sbl, 20 iterations": lambda Phi, Y, k: ms.solvers.sbl(Phi, Y, max_iter=20, tol=0.0),
-        "l1": lambda Phi, Y, k: ms.solvers.l1(Phi, Y),
+    shape = {"n": 64, "m": 256, "k": 16}
+    grids = {"n": [32, 64, 128, 192], "m": [128, 256, 512, 1024], "k": [4, 8, 16, 32]}
+    methods: dict[str, tuple[int, Callable[..., object]]] = {
+        "omp": (8000, lambda Phi, Y, k: ms.solvers.omp(Phi, Y, sparsity=k, tol=0.0)),
+        "sbl, 20 iterations": (200, lambda Phi, Y, k: ms.solvers.sbl(Phi, Y, max_iter=20, tol=0.0)),
+        "l1": (400, lambda Phi, Y, k: ms.solvers.l1(Phi, Y)),
     }
     results: dict[str, object] = {}
-    for method, solver in methods.items():
-        for axis, grid in grids.items():
+    for method, (N, solver) in methods.items():
+        N = N // 8 if quick else N
+        for axis, grid in {"N": [N // 4, N // 2, N, 2 * N], **grids}.items():
             seconds = []
             for value in grid:
-                size = {**base, axis: value}
-                if quick or method != "omp":
-                    size["N"] = max(64, size["N"] // 8)
+                size = {"N": N, **shape, axis: value}
                 Phi = ms.dictionaries.gaussian(size["n"], size["m"], rng=SEED)
                 _, Y = ms.signals.sample(Phi, size["N"], sparsity=size["k"], rng=SEED + 1)
                 task = {"maxsparse": (lambda Phi=Phi, Y=Y, k=size["k"], f=solver: f(Phi, Y, k), 1)}

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import ThreadpoolController
 
 from maxsparse import theory
 from maxsparse._progress import track
@@ -115,18 +117,24 @@ def run(
 
 @contextmanager
 def threads(n_threads: int | None) -> Iterator[None]:
-    """Run compiled loops on `n_threads` threads, all cores for None. No solver calls BLAS from inside a loop."""
-    if n_threads is None:
-        yield
-        return
+    """Run compiled loops on `n_threads` threads, all cores for None, and BLAS on one.
+
+    BLAS gets the small products before a loop; its threads would go on spinning for milliseconds afterwards and take a
+    core from the loop.
+    """
     available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
-    count = check_integer(n_threads, "n_threads", low=1, high=available)
     before = numba.get_num_threads()
-    numba.set_num_threads(count)
+    numba.set_num_threads(before if n_threads is None else check_integer(n_threads, "n_threads", low=1, high=available))
     try:
-        yield
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
     finally:
         numba.set_num_threads(before)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries, so only once
 
 
 @dataclass(frozen=True)

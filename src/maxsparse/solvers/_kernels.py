@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
 COLUMN_TILE = 32  # columns of Φ that are handled together
-ROW_BLOCK = 32
+LEAST_ROWS, MOST_ROWS = 32, 256
 # Work is dealt out as many strided slices: hard signals that stand together do not end up on one thread.
 SLICES = 64
 
@@ -45,8 +45,9 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     N, n = Y.shape
     m = matrix.shape[1]
     out = np.empty((N, m), dtype=Y.dtype)
-    for block in prange((N + ROW_BLOCK - 1) // ROW_BLOCK):
-        first, last = block * ROW_BLOCK, min(N, (block + 1) * ROW_BLOCK)
+    size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
+    for block in prange((N + size - 1) // size):
+        first, last = block * size, min(N, (block + 1) * size)
         # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
         tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
         rows = np.zeros((4, n), dtype=Y.dtype)
