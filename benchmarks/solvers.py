@@ -226,8 +226,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / "solvers.json"
     report = json.loads(path.read_text()) if path.exists() else {}
-    report.update(results)
-    report["run"] = {
+    run = {
         "command": "python benchmarks/solvers.py",
         "arguments": sys.argv[1:],
         "seed": SEED,
@@ -237,6 +236,9 @@ def main() -> None:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("maxsparse", "numpy", "numba", "scipy", "scikit-learn", "torch")},
     }
+    for name, figures in results.items():  # parts may come from different runs, so each says which
+        report[name] = figures
+        report.setdefault("runs", {})[name] = run
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     if "scaling" in results:
         draw_scaling(results["scaling"], arguments.output / "solvers-scaling.png")
