@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, networks, recovery, signals, solvers, stereo, theory, training
+    from maxsparse import (
+        dictionaries,
+        distributed,
+        metrics,
+        networks,
+        recovery,
+        signals,
+        solvers,
+        stereo,
+        streaming,
+        theory,
+        training,
+    )
     from maxsparse.recovery import SparseRecoverer, load
     from maxsparse.result import Result
     from maxsparse.solvers import solve
@@ -28,6 +40,7 @@ __all__ = [
     "SparseRecoverer",
     "__version__",
     "dictionaries",
+    "distributed",
     "load",
     "metrics",
     "networks",
@@ -36,12 +49,16 @@ __all__ = [
     "solve",
     "solvers",
     "stereo",
+    "streaming",
     "theory",
     "training",
 ]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "theory", "training")
+_MODULES = (
+    *("dictionaries", "distributed", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "streaming"),
+    *("theory", "training"),
+)
 _OBJECTS = {
     "Result": "maxsparse.result",
     "SparseRecoverer": "maxsparse.recovery",
