@@ -113,6 +113,13 @@ class LearnedScores:
             logits[rows], gamma[rows] = part, variances * D**2
         return logits, gamma
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the weights as numpy arrays by name."""
+        return dict(as_arrays(self.weights))
+
+    def header(self) -> None:
+        """Return nothing: the arrays say it all."""
+
     def _whitened(self, level: int | None) -> tuple[NDArray[Any], ...]:
         """Return W, D, diag WWᵀ, WΦD and its packed outer products for noise 2^level relative to the signal."""
         if level not in self._prepared:
