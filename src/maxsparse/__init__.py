@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, networks, recovery, signals, solvers, stereo, theory, training
+    from maxsparse import (
+        complex_data,
+        dictionaries,
+        export,
+        metrics,
+        networks,
+        recovery,
+        signals,
+        solvers,
+        stereo,
+        theory,
+        training,
+    )
     from maxsparse.recovery import SparseRecoverer, load
     from maxsparse.result import Result
     from maxsparse.solvers import solve
@@ -27,7 +39,9 @@ __all__ = [
     "Result",
     "SparseRecoverer",
     "__version__",
+    "complex_data",
     "dictionaries",
+    "export",
     "load",
     "metrics",
     "networks",
@@ -41,7 +55,19 @@ __all__ = [
 ]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "theory", "training")
+_MODULES = (
+    "complex_data",
+    "dictionaries",
+    "export",
+    "metrics",
+    "networks",
+    "recovery",
+    "signals",
+    "solvers",
+    "stereo",
+    "theory",
+    "training",
+)
 _OBJECTS = {
     "Result": "maxsparse.result",
     "SparseRecoverer": "maxsparse.recovery",

@@ -86,7 +86,7 @@ def test_awkward_inputs(Phi):
     assert not zero.coef.any()
     with pytest.raises(ValueError, match=r"pass Y\.T"):
         model.recover(np.zeros((16, 3)))
-    with pytest.raises(ValueError, match="nan"):
+    with pytest.raises(ValueError, match="NaN"):
         model.recover(np.full((1, 16), np.nan))
 
 

@@ -9,6 +9,7 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
 from maxsparse.cli.reproduce import reproduce
 from maxsparse.cli.stereo import app as stereo
@@ -42,6 +43,7 @@ def options(
 app.command()(demo)
 app.command()(reproduce)
 app.command()(fit)
+app.command()(export)
 app.add_typer(stereo, name="stereo")
 
 

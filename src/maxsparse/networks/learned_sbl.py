@@ -143,7 +143,7 @@ class LearnedSBL(nn.Module):
         B, (n, m) = Z.shape[0], Q.shape
         scale = Z.square().mean(dim=1, keepdim=True).sqrt() + 1e-30
         Z = Z / scale
-        C = torch.zeros(B, n)
+        C = Z.new_zeros(B, n)
         if noise is not None:
             variance = torch.as_tensor(dictionary.noise_variance, dtype=Z.dtype)
             C = (noise[:, None] / scale).square() * variance
@@ -152,7 +152,7 @@ class LearnedSBL(nn.Module):
         # y ~ N(0, S) has ‖y‖² = tr S in the mean: whatever the noise does not explain, the atoms must.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
         log_gamma = _head_start(dictionary, Z, C)
-        h = torch.zeros(B, m, shape.state)
+        h = Z.new_zeros(B, m, shape.state)
         logits = []
         for t in range(shape.iterations if iterations is None else iterations):
             moment = min(t, shape.iterations - 1)
@@ -186,7 +186,7 @@ def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
     EM goes slowly where the other rules jump, and so picks its answer with more care; it is also a quarter of the price
     of a learned iteration.
     """
-    log_gamma = torch.zeros(Z.shape[0], dictionary.Q.shape[1])
+    log_gamma = Z.new_zeros(Z.shape[0], dictionary.Q.shape[1])
     for _ in range(HEAD_START):
         gamma = log_gamma.exp()
         u, q = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, dictionary.Q, dictionary.outer)
@@ -221,7 +221,7 @@ class _SblStep(torch.autograd.Function):
         S = torch.index_select(gamma @ outer, 1, full).view(B, n, n)
         S.diagonal(dim1=1, dim2=2).add_(c)
         L = torch.linalg.cholesky_ex(S)[0]
-        inverse = torch.linalg.solve_triangular(L, torch.eye(n).expand(B, n, n), upper=False)
+        inverse = torch.linalg.solve_triangular(L, torch.eye(n, dtype=S.dtype).expand(B, n, n), upper=False)
         v = (inverse.transpose(1, 2) @ (inverse @ Z[:, :, None])).view(B, n)
         q = (inverse.reshape(B * n, n) @ Q).square_().view(B, n, -1).sum(dim=1)
         ctx.save_for_backward(inverse, v, Q, outer)

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, validate_data
 
 from maxsparse._progress import track
 from maxsparse._validation import (
@@ -61,7 +62,7 @@ class Recovery(Result):
     stable: NDArray[np.bool_] = field(default_factory=lambda: _empty("bool"))
 
 
-class SparseRecoverer(TransformerMixin, BaseEstimator):
+class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Find the sparsest x with y = Φx, and say which answers are certified.
 
     A network scores every atom; the best-scored atoms are decoded; what that leaves open is searched for, guided by the
@@ -151,9 +152,9 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
         -------
         self : SparseRecoverer
         """
-        Phi = self._dictionary()
         if Y is not None:
-            check_signals(Y, Phi.shape)
+            self._signals(Y, reset=True)
+        Phi = self._dictionary()
         minutes = check_number(minutes, "minutes", low=0.0)
         noise = check_number(self.noise, "noise", low=0.0)
         if self.network == "learned_sbl":
@@ -192,8 +193,8 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
             ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
             or, with noise, where it is stable.
         """
+        signals = self._signals(Y)
         Phi = self._dictionary()
-        signals = check_signals(Y, Phi.shape)
         noise = check_number(self.noise, "noise", low=0.0)
         m, N = Phi.shape[1], len(signals)
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
@@ -210,6 +211,24 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
                 assert isinstance(part, Recovery)
                 (steps.noisy if noise > 0 else steps.exact)(chunk, part, progress)
         return result
+
+    def score(self, Y: ArrayLike, y: Any = None) -> float:
+        """Return the share of answers that are certified or, with noise, stable: for model selection without the truth.
+
+        Parameters
+        ----------
+        Y : array-like of shape (N, n)
+            Signals as rows.
+        y : ignored
+            Where true coefficients X are known, a search takes a score of your own, such as
+            ``scoring=lambda model, Y, X: maxsparse.metrics.exact_recovery(X, model.transform(Y))``.
+
+        Returns
+        -------
+        score : float
+        """
+        result = self.recover(Y)
+        return float(np.mean(result.stable if self.noise > 0 else result.certified))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write Φ, its preconditioner, the weights and all parameters to one safetensors file.
@@ -231,6 +250,17 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
 
     def _dictionary(self) -> FloatArray:
         return check_dictionary(self.Phi)
+
+    def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
+        """Check signals as scikit-learn does, names and number of features included, then as this package does."""
+        options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
+        checked = check_array(Y, ensure_min_samples=1 if reset else 0, input_name="Y", **options)
+        validate_data(self, Y, reset=reset, skip_check_array=True)
+        return check_signals(checked, self._dictionary().shape)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(np.shape(self.Phi)[1])
 
     def _weights(self) -> Weights:
         return self.weights_ if hasattr(self, "weights_") else bundled_weights()
@@ -259,6 +289,7 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.sparse = True
         return tags
 
 

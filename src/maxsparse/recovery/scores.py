@@ -15,7 +15,7 @@ from maxsparse._validation import FloatArray
 from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
 from maxsparse.solvers._kernels import times
 
-__all__ = ["LearnedScores", "bundled_weights", "read_weights"]
+__all__ = ["LearnedScores", "bundled_weights", "noise_levels", "read_weights"]
 
 ITERATIONS = 16
 # How the arrays are called in a file, in the order of the fields of Weights.
@@ -104,7 +104,7 @@ class LearnedScores:
         """
         N, m = len(Y), self.Phi.shape[1]
         logits, gamma = np.zeros((N, m), dtype=np.float32), np.zeros((N, m), dtype=np.float32)
-        for level, rows in _levels(Y, noise):
+        for level, rows in noise_levels(Y, noise):
             W, D, variance, Q, outer = self._whitened(level)
             Z = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T)).astype(np.float32)
             part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
@@ -134,7 +134,7 @@ class LearnedScores:
         return self._prepared[level]
 
 
-def _levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
+def noise_levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
     """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
 
     So a signal's scores do not depend on its batch, and few preconditioners serve all.

@@ -87,6 +87,8 @@ def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any
 
     if options.get("minutes") is None and options.get("samples") is None:
         raise ValueError(f"network {name!r} is trained for Phi: say how long, fit(minutes=…) or fit(samples=…)")
+    # The logistic loss makes outputs log odds to begin with; softmax leaves a constant per signal open.
+    options.setdefault("loss", "sigmoid")
     network, _ = training.fit(Phi, check_name(name), noise=noise, rng=seed, **options)
     law = {key: options[key] for key in ("amplitudes", "snr_db") if key in options}
     sparsity = options.get("sparsity") or (1, max(1, Phi.shape[0] // 2))
