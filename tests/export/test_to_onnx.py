@@ -79,7 +79,8 @@ def test_int8_is_small_and_says_what_it_costs(Phi, tmp_path):
     X, Y = ms.signals.sample(Phi, 500, sparsity=1, rng=1)
     assert small.accuracy[1][0] == ms.metrics.strict_accuracy(X, model.recover(Y).scores)
     assert small.accuracy[1][1] == ms.metrics.strict_accuracy(X, run(small.path, Y))
-    assert small.accuracy[1][1] > 0.5 * small.accuracy[1][0] > 0.3
+    assert small.accuracy[1][0] > 0.3
+    assert small.accuracy[1][1] > 0.8 * small.accuracy[1][0]
     # The scores are calibrated in the file as well.
     np.testing.assert_allclose(run(plain.path, Y), model.recover(Y).scores, atol=1e-3)
 

@@ -23,13 +23,16 @@ def quantize(proto: ModelProto) -> bytes:
     double = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.DOUBLE}
     # Whitening multiplies the rounding of y by the condition number of Φ: it must stay in float64.
     kept = [node.name for node in proto.graph.node if double & set(node.input)]
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    del bare.graph.value_info[:]  # shapes of weights, which are transposed below
     root = logging.getLogger()
     level = root.level
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         target = Path(folder) / "int8.onnx"
         root.setLevel(logging.ERROR)  # it recommends a preprocessing that our graphs do not need
         try:
-            quantize_dynamic(proto, target, weight_type=QuantType.QInt8, per_channel=True, nodes_to_exclude=kept)
+            quantize_dynamic(bare, target, weight_type=QuantType.QInt8, per_channel=True, nodes_to_exclude=kept)
         finally:
             root.setLevel(level)
         return target.read_bytes()
