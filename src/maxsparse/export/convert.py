@@ -90,7 +90,8 @@ def to_onnx(
     -----
     ONNX has no Cholesky factorisation and no matrix inverse. In the graph of learned SBL they are written out as n
     steps of elimination, in float64; the check compares with the network in float64 as well, because two float32
-    computations of ill-conditioned systems agree to no fixed number of digits.
+    computations of ill-conditioned systems agree to no fixed number of digits. The file runs all iterations, where this
+    package stops early for signals that are settled.
 
     Examples
     --------

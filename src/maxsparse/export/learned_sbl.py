@@ -1,4 +1,4 @@
-r"""The ONNX graph of learned SBL for one dictionary, and the same function in torch to check it against.
+r"""The ONNX graph of learned SBL for one dictionary, and the same function in numpy to check it against.
 
 ONNX has no Cholesky factorisation, no inverse and no triangular solve. :math:`L^{-1}` of :math:`S = LL^\top` is
 therefore written out as elimination on :math:`[S, I]`, one pivot at a time: S is symmetric and positive definite, so no
@@ -8,30 +8,19 @@ Everything is float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
+from scipy.special import logsumexp
 
 from maxsparse import theory
 from maxsparse.export._graph import Graph
-from maxsparse.networks.learned_sbl import (
-    HEAD_LAMBDA,
-    HEAD_START,
-    LOG_FLOOR,
-    SCALE,
-    TINY,
-    LearnedSBL,
-    Shape,
-    Whitened,
-)
-from maxsparse.recovery._learned_sbl import FEATURES, Weights
-from maxsparse.recovery.scores import ITERATIONS, as_arrays, noise_levels
+from maxsparse.recovery._learned_sbl import FEATURES, HEAD_LAMBDA, HEAD_START, LOG_FLOOR, SCALE, TINY, Weights
+from maxsparse.recovery.scores import ITERATIONS, noise_levels
 
 __all__ = ["Tables", "graph", "reference"]
 
@@ -70,38 +59,55 @@ class Tables:
 
 
 def reference(weights: Weights, tables: Tables) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """Return the network of torch as a function of signals, in float64."""
-    arrays = as_arrays(weights)
-    iterations, hidden = arrays["moment"].shape
-    network = LearnedSBL(Shape(iterations, len(arrays["last.bias"]) - 2, hidden)).double()
-    network.load_state_dict({name: torch.tensor(value) for name, value in arrays.items()})
-    rows, columns = np.tril_indices(tables.W.shape[1])
+    """Return the same function in numpy: signals (N, n) to scores (N, m), by the equations of the network."""
 
     def scores(Y: NDArray[Any]) -> NDArray[np.float64]:
         out = np.empty((len(Y), tables.Q.shape[2]))
-        for level, chosen in noise_levels(Y, tables.noise):
+        for level, rows in noise_levels(Y, tables.noise):
             k = 0 if level is None else level - LEVELS.start
-            W, Q = tables.W[k], tables.Q[k]
-            outer = torch.tensor(Q[rows].T * Q[columns].T)
-            dictionary = Whitened(W, tables.D[k], tables.variance[k], torch.tensor(Q), outer)
-            noise = None if level is None else torch.full((len(chosen),), tables.noise, dtype=torch.float64)
-            with torch.no_grad(), _one_thread():
-                logits = network(dictionary, torch.tensor(Y[chosen] @ W.T), noise, iterations=ITERATIONS)
-            out[chosen] = logits[-1].numpy()
+            out[rows] = _forward(weights, tables.Q[k], tables.variance[k], Y[rows] @ tables.W[k].T, tables.noise)
         return out
 
     return scores
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Hold torch to one thread: for many tiny products, waiting for a second one costs more than it does."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+def _forward(
+    weights: Weights, Q: NDArray[Any], variance: NDArray[Any], Z: NDArray[Any], noise: float
+) -> NDArray[np.float64]:
+    (N, r), m = Z.shape, Q.shape[1]
+    scale = np.sqrt(np.mean(Z**2, axis=1, keepdims=True)) + 1e-30
+    Z = Z / scale
+    C = (noise / scale) ** 2 * variance
+    share = C.mean(axis=1, keepdims=True)
+    level = np.log(share + 1e-6) * SCALE
+    log_total = np.log(r * np.maximum(1.0 - share, 0.05))
+
+    def step(gamma: NDArray[Any], c: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        S = (Q * gamma[:, None, :]) @ Q.T + c[:, :, None] * np.eye(r)
+        inverse = np.linalg.inv(S)
+        return ((inverse @ Z[:, :, None])[:, :, 0]) @ Q, np.einsum("im,bij,jm->bm", Q, inverse, Q, optimize=True)
+
+    log_gamma, h, logits = np.zeros((N, m)), np.zeros((N, m, weights.first.shape[1] - FEATURES)), np.zeros((N, m))
+    for _ in range(HEAD_START):
+        gamma = np.exp(log_gamma)
+        u, q = step(gamma, C + HEAD_LAMBDA)
+        log_gamma = np.maximum(log_gamma + np.log(np.maximum(1.0 + gamma * (u**2 - q), 1e-4)), LOG_FLOOR)
+    for t in range(ITERATIONS):
+        moment = min(t, len(weights.moment) - 1)
+        log_gamma = log_gamma - logsumexp(log_gamma, axis=1, keepdims=True) + log_total
+        log_gamma = np.maximum(log_gamma, LOG_FLOOR)
+        gamma = np.exp(log_gamma)
+        u, q = step(gamma, C + np.exp(np.float64(weights.log_lambda[moment])))
+        log_u, log_q = np.log(u**2 + TINY), np.log(q + TINY)
+        inputs = np.concatenate([np.stack([log_gamma * SCALE, log_u * SCALE, log_q * SCALE, gamma * q], 2), h], 2)
+        seen = np.concatenate([inputs.mean(axis=1), level], axis=1)
+        hidden = inputs @ weights.first.T + (seen @ weights.context.T + weights.moment[moment])[:, None, :]
+        out = hidden * np.clip(hidden + 3.0, 0.0, 6.0) / 6.0 @ weights.last.T + weights.last_bias
+        log_gamma = log_gamma + 0.5 * (log_u - log_q) + out[:, :, 0]
+        logits = out[:, :, 1]
+        h = h + out[:, :, 2:]
+        h = h / np.sqrt(1.0 + h**2)
+    return logits
 
 
 def graph(weights: Weights, tables: Tables) -> ModelProto:
