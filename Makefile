@@ -34,7 +34,7 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,stereo,cluster,tables]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

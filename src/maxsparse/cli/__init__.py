@@ -10,6 +10,7 @@ import typer
 
 from maxsparse import __version__
 from maxsparse.cli.demo import demo
+from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
 from maxsparse.cli.recover import recover, solve
@@ -47,6 +48,7 @@ app.command()(recover)
 app.command()(solve)
 app.command()(info)
 app.command()(fit)
+app.command()(export)
 app.command()(reproduce)
 app.add_typer(stereo, name="stereo")
 
