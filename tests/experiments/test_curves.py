@@ -5,7 +5,8 @@ import pytest
 
 import maxsparse as ms
 from maxsparse.experiments import Data, Record
-from maxsparse.experiments.curves import decoded, duel, test_rng as rng_of
+from maxsparse.experiments.curves import decoded, duel
+from maxsparse.experiments.curves import test_rng as rng_of
 from maxsparse.experiments.phase import weak_threshold
 
 

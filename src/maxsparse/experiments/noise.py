@@ -43,7 +43,7 @@ class Noise(Experiment):
     methods = ("omp", "l1", "sbl", "omp-whitened", "sbl-whitened", "residual", "recoverer")
     presets = {  # noqa: RUF012  # read only
         "smoke": sizes("smoke", kinds=["decaying"], d=2, decibels=[30]),
-        "laptop": sizes("laptop", N=300, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
+        "laptop": sizes("laptop", N=150, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
         "paper": sizes("paper", N=10_000, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
     }
 

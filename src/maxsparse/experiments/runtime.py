@@ -58,7 +58,7 @@ class Runtime(Experiment):
     )
     presets = {  # noqa: RUF012  # read only
         "smoke": sizes("smoke", d=2, batch=64, slow_batch=16, repeats=1),
-        "laptop": sizes("laptop", d=5, batch=4096, slow_batch=200, repeats=5),
+        "laptop": sizes("laptop", d=5, batch=4096, slow_batch=100, repeats=3),
         "paper": sizes("paper", d=5, batch=4096, slow_batch=1000, repeats=9),
     }
 

@@ -38,7 +38,7 @@ class Scale(Experiment):
     methods = ("omp-whitened", "l1-whitened", "sbl-whitened", "learned-sbl", "recoverer")
     presets = {  # noqa: RUF012  # read only
         "smoke": {"rows": [8, 12], "shares": [0.2], "N": 10, "seeds": [0]},
-        "laptop": {"rows": [10, 20, 40, 80], "shares": [0.2, 0.3], "N": 60, "seeds": [0, 1, 2]},
+        "laptop": {"rows": [10, 20, 40, 64], "shares": [0.2, 0.3], "N": 50, "seeds": [0, 1, 2]},
         "paper": {"rows": [10, 20, 40, 80, 160], "shares": [0.2, 0.3, 0.4], "N": 1000, "seeds": list(range(5))},
     }
 

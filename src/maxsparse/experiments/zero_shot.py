@@ -42,7 +42,7 @@ class ZeroShot(Experiment):
         "laptop": {
             "sizes": [[16, 48], [20, 100], [40, 120]],
             "shares": [0.2, 0.3, 0.4],
-            "N": 100,
+            "N": 50,
             "seeds": [100, 101, 102],
         },
         "paper": {
