@@ -30,7 +30,7 @@ def test_every_part_of_a_recipe_changes_its_key():
     other = {"network": "lstm", "amplitudes": "unit", "loss": "sigmoid", "preset": "paper", "sparsity": (1, 3)}
     for field in fields(Recipe):
         value = getattr(RECIPE, field.name)
-        changed = other.get(field.name, {"whiten": False} if isinstance(value, dict) else (value or 0) + 1)
+        changed = other.get(field.name) or ({"whiten": False} if isinstance(value, dict) else (value or 0) + 1)
         assert replace(RECIPE, **{field.name: changed}).key != RECIPE.key, field.name
 
 

@@ -142,7 +142,7 @@ def _key(experiment: Experiment, settings: dict[str, Any], task: dict[str, Any])
 
 
 def _usual_methods(experiment: Experiment) -> list[str]:
-    return [*experiment.methods, *registry.plug_ins()] if experiment.methods else []
+    return list(dict.fromkeys([*experiment.methods, *registry.plug_ins()])) if experiment.methods else []
 
 
 def _chosen_seeds(settings: dict[str, Any], seeds: Sequence[int] | None) -> list[int]:
