@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from maxsparse import __version__
+from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
 from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
@@ -46,6 +47,7 @@ app.command()(demo)
 app.command()(recover)
 app.command()(solve)
 app.command()(info)
+app.command()(bench)
 app.command()(fit)
 app.command()(reproduce)
 app.add_typer(stereo, name="stereo")
