@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from maxsparse import __version__
+from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
 from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
@@ -47,6 +48,7 @@ app.command()(demo)
 app.command()(recover)
 app.command()(solve)
 app.command()(info)
+app.command()(bench)
 app.command()(fit)
 app.command()(export)
 app.command()(reproduce)

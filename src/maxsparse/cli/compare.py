@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from maxsparse._validation import FloatArray
 if TYPE_CHECKING:
     from maxsparse.result import Result
 
-__all__ = ["OURS", "Curve", "Method", "classical", "measure", "ours", "print_table"]
+__all__ = ["OURS", "Curve", "compare", "measure", "print_table"]
 
 OURS = "SparseRecoverer"
 Method = Callable[[FloatArray, int], "Result"]  # signals, and the number of nonzeros that classical methods are told
@@ -37,20 +37,6 @@ class Curve:
         return asdict(self)
 
 
-def classical(Phi: FloatArray, name: str, whitened: bool) -> Method:
-    """Return a classical method by name."""
-    from maxsparse.solvers import solve
-
-    return lambda Y, d: solve(Phi, Y, method=name, sparsity=d, precondition=whitened)
-
-
-def ours(Phi: FloatArray, **options: Any) -> Method:
-    """Return certified recovery, which is not told the number of nonzeros."""
-    from maxsparse.recovery import SparseRecoverer
-
-    return lambda Y, d: SparseRecoverer(Phi, **options).recover(Y)
-
-
 def measure(label: str, method: Method, Phi: FloatArray, sparsities: Iterable[int], N: int, seed: int) -> Curve:
     """Recover N fresh signals for every sparsity and count what is right."""
     counts = list(sparsities)
@@ -68,6 +54,22 @@ def measure(label: str, method: Method, Phi: FloatArray, sparsities: Iterable[in
         curve.certified.append(float(result.certified.mean()))
         false += int((result.certified & ~right).sum())
     return Curve(label, counts, curve.right, curve.certified, false, curve.milliseconds)
+
+
+def compare(Phi: FloatArray, names: Sequence[str], sparsities: Sequence[int], N: int, seed: int) -> Iterator[Curve]:
+    """Measure classical methods, plain and whitened, and then ours, which is not told the number of nonzeros."""
+    from maxsparse.recovery import SparseRecoverer  # compiled code: loaded only when used
+    from maxsparse.solvers import solve
+
+    for name in names:
+        for whitened in (False, True):
+
+            def classical(Y: FloatArray, d: int, name: str = name, whitened: bool = whitened) -> Result:
+                return solve(Phi, Y, method=name, sparsity=d, precondition=whitened)
+
+            yield measure(f"{name}, whitened" if whitened else name, classical, Phi, sparsities, N, seed)
+    model = SparseRecoverer(Phi)
+    yield measure(OURS, lambda Y, d: model.recover(Y), Phi, sparsities, N, seed)
 
 
 def print_table(curves: Iterable[Curve], width: int, sparsities: Iterable[int]) -> list[Curve]:
