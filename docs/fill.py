@@ -1,5 +1,7 @@
 """Fill the blocks ``<!-- results: NAME -->`` of the pages here from results/laptop/NAME/results.json.
 
+The block ``choose`` is filled from benchmarks/results/choose.json.
+
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date.
 """
 
@@ -12,6 +14,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results" / "laptop"
+BENCHMARKS = DOCS.parent / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- results: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -41,9 +44,32 @@ def block(name: str) -> str:
     return "\n\n".join(parts)
 
 
+def choose() -> str:
+    """Return the decision table: share of supports right for every method and problem, the best in bold."""
+    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
+    methods = list(results["rows"][0]["figures"])
+    rows, speeds = [], {method: [] for method in methods}
+    for row in results["rows"]:
+        shares = {method: row["figures"][method][0] for method in methods}
+        best = max(shares.values())
+        cells = [f"**{share:.2f}**" if share > best - 0.01 else f"{share:.2f}" for share in shares.values()]
+        rows.append([row["problem"], *cells])
+        for method in methods:
+            speeds[method].append(row["figures"][method][1])
+    rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
+    about = (
+        f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
+        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
+        f"level, and the d best scores count. `{results['command']}`."
+    )
+    return f"{table(['problem', *methods], rows)}\n\n{about}"
+
+
 def filled(text: str) -> str:
     """Return a page with its blocks filled."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{block(match[2])}\n\n{match[3]}", text)
+    return BLOCK.sub(
+        lambda match: f"{match[1]}\n{choose() if match[2] == 'choose' else block(match[2])}\n\n{match[3]}", text
+    )
 
 
 def main() -> None:
