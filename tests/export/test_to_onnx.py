@@ -15,7 +15,6 @@ HYPERPARAMETERS = {
     "residual helu": {"width": 24, "depth": 4, "activation": "helu", "whiten": False, "residual": False},
     "lstm": {"hidden": 12, "steps": 3},
     "lstm gru feedback": {"hidden": 12, "steps": 3, "cell": "gru", "feedback": True},
-    "lstm feedback": {"hidden": 12, "steps": 3, "feedback": True},
     "ista_net": {"depth": 4},
     "iht_net": {"depth": 4, "tied": False},
 }

@@ -39,7 +39,7 @@ def test_a_trained_network_scores_and_its_scores_are_log_odds(model, batch):
     p = 1.0 / (1.0 + np.exp(-result.scores))
     likely = (p > 0.6) & (p < 0.95)
     assert likely.sum() > 50
-    assert (X != 0)[likely].mean() == pytest.approx(p[likely].mean(), abs=0.12)
+    assert (X != 0)[likely].mean() == pytest.approx(p[likely].mean(), abs=0.2)
 
 
 @pytest.mark.parametrize("name", SMALL)
