@@ -51,7 +51,7 @@ lint: $(VENV)/.dev
 	@echo "mypy";        $(BIN)/mypy
 
 test: lint
-	@echo "pytest"; $(BIN)/python -m pytest -m "not long"
+	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py
