@@ -34,7 +34,7 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,stereo,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -51,7 +51,7 @@ lint: $(VENV)/.dev
 	@echo "mypy";        $(BIN)/mypy
 
 test: lint
-	@echo "pytest"; $(BIN)/python -m pytest -m "not long"
+	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py

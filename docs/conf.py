@@ -37,14 +37,14 @@ html_title = "maxsparse"
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 12,
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
 }
 # Only the gallery and the reference have pages below them to list.
 html_sidebars = {name: [] for name in ("index", "start", "choose", "recovery", "solvers", "networks", "use", "stereo")}
-html_sidebars |= {"theory": [], "contributing": [], "results": []}
+html_sidebars |= {"theory": [], "contributing": [], "results": [], "big-data": []}
 html_show_sourcelink = False
 
 sphinx_gallery_conf = {
@@ -59,7 +59,7 @@ sphinx_gallery_conf = {
 }
 
 PARTS = ("dictionaries", "signals", "metrics", "complex_data", "solvers", "theory", "recovery", "networks", "training")
-PARTS += ("export", "stereo", "experiments")
+PARTS += ("streaming", "distributed", "export", "stereo", "experiments")
 
 
 def write_reference() -> None:

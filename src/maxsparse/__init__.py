@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from maxsparse import (
         complex_data,
         dictionaries,
+        distributed,
         export,
         metrics,
         networks,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         signals,
         solvers,
         stereo,
+        streaming,
         theory,
         training,
     )
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "complex_data",
     "dictionaries",
+    "distributed",
     "export",
     "load",
     "metrics",
@@ -56,23 +59,15 @@ __all__ = [
     "solve",
     "solvers",
     "stereo",
+    "streaming",
     "theory",
     "training",
 ]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
 _MODULES = (
-    "complex_data",
-    "dictionaries",
-    "export",
-    "metrics",
-    "networks",
-    "recovery",
-    "signals",
-    "solvers",
-    "stereo",
-    "theory",
-    "training",
+    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "recovery", "signals", "solvers"),
+    *("stereo", "streaming", "theory", "training"),
 )
 _OBJECTS = {
     "Result": "maxsparse.result",

@@ -94,12 +94,17 @@ def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
 
 def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:
     """Check signals (N, n) against a dictionary of the given shape (n, m); say what is transposed."""
-    n, m = shape
     signals = check_matrix(Y, name)
-    N, width = signals.shape
+    check_width((len(signals), signals.shape[1]), shape, name)
+    return signals
+
+
+def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y") -> None:
+    """Check the shape (N, n) of signals that need not be in memory against that of a dictionary (n, m)."""
+    (N, width), (n, m) = signals, shape
     if width == n:
-        return signals
-    got = f"{name} has shape {signals.shape} but Phi has shape {(n, m)}"
+        return
+    got = f"{name} has shape {signals} but Phi has shape {(n, m)}"
     if n == N:
         raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {name}.T")
     if m == width:

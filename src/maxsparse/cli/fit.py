@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from maxsparse.cli.arguments import parse_pairs, parse_sparsity
 
 if TYPE_CHECKING:
     from maxsparse.training import Report
@@ -83,14 +84,14 @@ def fit(
             _, report = training.fit(
                 load(dictionary),
                 network,
-                sparsity=_parse_sparsity(sparsity),
+                sparsity=parse_sparsity(sparsity),
                 amplitudes=amplitudes,
                 noise=noise,
                 snr_db=snr_db,
                 loss=loss,
                 set_size=set_size,
                 settings=settings,
-                hyperparameters=_parse_hyperparameters(hyperparameter or []),
+                hyperparameters=parse_pairs(hyperparameter or []),
                 output=output,
                 rng=seed,
                 minutes=minutes,
@@ -117,29 +118,3 @@ def _print_line(report: Report) -> None:
         for key, label in (("strict", "s-acc"), ("loose", "l-acc"))
     )
     typer.echo(f"{report.samples:>11,} signals  loss {entry['loss']:8.4f}  {accuracies}")
-
-
-def _parse_sparsity(text: str | None) -> int | tuple[int, int] | None:
-    if text is None:
-        return None
-    try:
-        numbers = [int(part) for part in text.split(":")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 2):
-        raise typer.BadParameter(f"{text!r} is neither a number nor LOW:HIGH", param_hint="--sparsity")
-    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
-
-
-def _parse_hyperparameters(pairs: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; a value is JSON (200, 0.5, true), or a plain word."""
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        name, found, value = pair.partition("=")
-        if not found or not name.isidentifier():
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
-        try:
-            parsed[name] = json.loads(value)
-        except ValueError:
-            parsed[name] = value
-    return parsed
