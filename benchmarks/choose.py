@@ -14,7 +14,7 @@ import numpy as np
 import maxsparse as ms
 from maxsparse.files import atomic_write
 
-SIGNALS, SEED = 200, 0
+SIGNALS, SEED = 100, 0
 OUT = Path(__file__).parent / "results" / "choose.json"
 METHODS = ("omp", "subspace_pursuit", "iht", "l1", "reweighted_l1", "sbl")
 OURS = "SparseRecoverer"
@@ -38,7 +38,7 @@ def measure(Phi, d, snr_db):
     X, Y = ms.signals.sample(Phi, SIGNALS, sparsity=d, snr_db=snr_db, rng=SEED + 1)
     clean = X @ Phi.T
     noise = 0.0 if snr_db is None else float(np.sqrt(np.mean(clean**2)) * 10 ** (-snr_db / 20))
-    takes_noise = {"omp", "l1", "reweighted_l1", "sbl"}
+    takes_noise = {"omp", "l1", "sbl"}
 
     def classical(method):
         options = {"noise": noise} if noise and method in takes_noise else {}
@@ -64,12 +64,13 @@ def measure(Phi, d, snr_db):
 
 def main():
     """Measure and write."""
-    rows = [{"problem": what, "figures": measure(Phi, d, snr_db)} for what, Phi, d, snr_db in problems()]
+    rows = []
+    for what, Phi, d, snr_db in problems():
+        rows.append({"problem": what, "figures": measure(Phi, d, snr_db)})
+        print(what, rows[-1]["figures"], flush=True)
     about = {"command": "python benchmarks/choose.py", "signals": SIGNALS, "seed": SEED, "maxsparse": ms.__version__}
     with atomic_write(OUT) as stream:
         stream.write((json.dumps({**about, "rows": rows}, indent=1, ensure_ascii=False) + "\n").encode())
-    for row in rows:
-        print(row["problem"], row["figures"])
 
 
 if __name__ == "__main__":

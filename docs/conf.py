@@ -22,7 +22,8 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "reference/parts/README*"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # the configuration of the gallery holds classes
 
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -33,7 +34,17 @@ autodoc_typehints = "none"  # shapes and meanings are in the docstrings
 
 html_theme = "pydata_sphinx_theme"
 html_title = "maxsparse"
-html_theme_options = {"show_toc_level": 2, "navbar_align": "left", "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 12,
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+}
+# Only the gallery and the reference have pages below them to list.
+html_sidebars = {name: [] for name in ("index", "start", "choose", "recovery", "solvers", "networks", "use", "stereo")}
+html_sidebars |= {"theory": [], "contributing": [], "results": [], "big-data": []}
 html_show_sourcelink = False
 
 sphinx_gallery_conf = {
@@ -48,7 +59,7 @@ sphinx_gallery_conf = {
 }
 
 PARTS = ("dictionaries", "signals", "metrics", "complex_data", "solvers", "theory", "recovery", "networks", "training")
-PARTS += ("export", "stereo", "experiments")
+PARTS += ("streaming", "distributed", "export", "stereo", "experiments")
 
 
 def write_reference() -> None:
