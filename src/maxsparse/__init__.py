@@ -25,8 +25,10 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from maxsparse import (
+        complex_data,
         dictionaries,
         distributed,
+        export,
         metrics,
         networks,
         recovery,
@@ -45,8 +47,10 @@ __all__ = [
     "Result",
     "SparseRecoverer",
     "__version__",
+    "complex_data",
     "dictionaries",
     "distributed",
+    "export",
     "load",
     "metrics",
     "networks",
@@ -62,8 +66,8 @@ __all__ = [
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
 _MODULES = (
-    *("dictionaries", "distributed", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "streaming"),
-    *("theory", "training"),
+    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "recovery", "signals", "solvers"),
+    *("stereo", "streaming", "theory", "training"),
 )
 _OBJECTS = {
     "Result": "maxsparse.result",

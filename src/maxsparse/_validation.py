@@ -34,8 +34,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
-            f"{name} is complex; stack real and imaginary parts: [[Re, -Im], [Im, Re]] for a dictionary, "
-            "[Re, Im] for signals"
+            f"Complex data not supported: {name} is complex; stack real and imaginary parts, with "
+            "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
         raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}")

@@ -11,6 +11,7 @@ import typer
 from maxsparse import __version__
 from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
+from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
 from maxsparse.cli.recover import recover, solve
@@ -49,6 +50,7 @@ app.command()(solve)
 app.command()(info)
 app.command()(bench)
 app.command()(fit)
+app.command()(export)
 app.command()(reproduce)
 app.add_typer(stereo, name="stereo")
 
