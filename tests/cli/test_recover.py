@@ -60,7 +60,7 @@ def test_recover_takes_models_of_both_kinds(files):
     for name in ("recoverer", "network"):
         assert (
             invoke(
-                "recover", f"{name}.safetensors", "Y.npy", "-o", f"{name}.npy", "--network-for-all", "--budget", "0"
+                "recover", f"{name}.safetensors", "Y.npy", "-o", f"{name}.npy", "--no-easy-first", "--budget", "0"
             ).exit_code
             == 0
         )

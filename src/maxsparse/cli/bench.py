@@ -28,7 +28,7 @@ def bench(
         str, typer.Option("--methods", help="Classical methods to compare, separated by commas.")
     ] = DEFAULT_METHODS,
     sparsities: Annotated[
-        str | None, typer.Option("--sparsities", metavar="D,D,…", help="Nonzeros to try. [default: 1 to n/2 in steps]")
+        str | None, typer.Option("--sparsities", metavar="D,D,…", help="Nonzeros to try. (default: 1 to n/2 in steps)")
     ] = None,
     signals: Annotated[int, typer.Option(min=1, help="Random noiseless signals per sparsity.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the signals.")] = 0,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxsparse.cli.arguments import parse_pairs, parse_sparsity
+from maxsparse.cli.arguments import Json, parse_pairs, parse_sparsity, read_dictionary
+from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
     from maxsparse.training import Report
@@ -22,11 +23,16 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write, .safetensors.")
     ] = Path("model.safetensors"),
-    network: Annotated[str, typer.Option(help="residual, ista_net, iht_net or lstm.")] = "residual",
+    network: Annotated[
+        str,
+        typer.Option(
+            help="residual, ista_net, iht_net or lstm; learned_sbl tunes the bundled one to PHI (--minutes alone)."
+        ),
+    ] = "residual",
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Budget in minutes.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Budget in signals.")] = None,
     sparsity: Annotated[
-        str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. [default: 1:n/2]")
+        str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. (default: 1:n/2)")
     ] = None,
     amplitudes: Annotated[str, typer.Option(help="uniform, gaussian or unit.")] = "uniform",
     noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of noise on the signals.")] = 0.0,
@@ -46,6 +52,7 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run that writes MODEL.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a network to recover sparse signals of one dictionary.
 
@@ -56,6 +63,9 @@ def fit(
 
     Several processes: torchrun --standalone --nproc-per-node 2 -m maxsparse fit Phi.npy -o m.safetensors --minutes 30
     """
+    if network == "learned_sbl" and not resume:
+        _tune(dictionary, output, minutes, noise, seed, as_json)
+        return
     from maxsparse import training  # torch: loaded only when used
 
     first = int(os.environ.get("RANK", "0")) == 0
@@ -63,7 +73,7 @@ def fit(
         "device": device,
         "n_threads": threads,
         "progress": True,
-        "callback": _print_line,
+        "callback": None if as_json else _print_line,
         "resume_command": shlex.join(["maxsparse", "fit", "--resume", "-o", str(output)]),
     }
     try:
@@ -105,10 +115,29 @@ def fit(
         if first:
             typer.secho(f"maxsparse: {stop}", err=True)
         raise typer.Exit(130) from stop
-    if first:
+    if first and as_json:
+        figures = {"samples": report.samples, "seconds": report.seconds, "best": report.best}
+        print_json({"output": str(output), **figures, "history": report.history})
+    elif first:
         typer.echo(
             f"{output}: {report.samples:,} signals in {report.seconds:.0f} s; best after {report.best['samples']:,}."
         )
+
+
+def _tune(dictionary: Path | None, output: Path, minutes: float | None, noise: float, seed: int, as_json: bool) -> None:
+    """Tune the bundled network to a dictionary and write a recoverer."""
+    if dictionary is None:
+        raise typer.BadParameter("which dictionary? Give a file", param_hint="PHI")
+    if not minutes:
+        raise typer.BadParameter("say how long to tune learned_sbl, in minutes", param_hint="--minutes")
+    from maxsparse.recovery import SparseRecoverer
+
+    model = SparseRecoverer(read_dictionary(dictionary), noise=noise, random_state=seed)
+    model.fit(minutes=minutes).save(output)
+    if as_json:
+        print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
+    else:
+        typer.echo(f"{output}: the bundled network, tuned for {minutes:g} minutes.")
 
 
 def _print_line(report: Report) -> None:

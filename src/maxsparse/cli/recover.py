@@ -35,18 +35,18 @@ Output = Annotated[
     ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="Of standard output: csv, npy, npz, parquet or mat. [default: csv]")
+    str | None, typer.Option("--format", help="Of standard output: csv, npy, npz, parquet or mat. (default: csv)")
 ]
 Key = Annotated[str | None, typer.Option("--key", help="Name of the array (or column) in Y's file.")]
 PhiKey = Annotated[str | None, typer.Option("--phi-key", help="Name of the array in PHI's file.")]
 Chunk = Annotated[
-    int | None, typer.Option(min=1, help="Signals at a time. [default: as many as have 32 MB of coefficients]")
+    int | None, typer.Option(min=1, help="Signals at a time. (default: as many as have 32 MB of coefficients)")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming an interrupted run.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave signals with NaN or infinite numbers without an answer.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads. [default: all cores]")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads. (default: all cores)")]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Share the work with the workers of this dask scheduler: tcp://host:8786."),
@@ -75,7 +75,7 @@ def recover(
     easy_first: Annotated[
         bool,
         typer.Option(
-            "--easy-first/--network-for-all",
+            "--easy-first/--no-easy-first",
             help="Give the network only signals that OMP cannot solve with a certificate.",
         ),
     ] = True,

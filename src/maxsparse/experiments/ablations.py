@@ -37,10 +37,12 @@ class Ablations(Curves):
             own, other = data.select(method="residual"), data.select(method=method)
             strict, loose = (duel(own, other, measure, settings["N"]) for measure in ("strict", "loose"))
             holds = None if not strict.cells else bool(strict.mean > 0 and loose.mean > 0 and not strict.behind)
-            measured = (
-                f"Strict accuracy falls by {strict.mean:.3f} in the mean over d ≥ 2 (original {strict}), loose "
-                f"accuracy by {loose.mean:.3f} (original {loose})."
+            measured = "; ".join(
+                f"mean {name} accuracy over d ≥ 2: {found.means[1]:.3f} with the change, {found.means[0]:.3f} without "
+                f"(the original is {found})"
+                for name, found in (("strict", strict), ("loose", loose))
             )
+            measured = f"{measured[0].upper()}{measured[1:]}."
             verdicts.append(self.verdict(key, measured, holds))
         return verdicts
 

@@ -40,7 +40,7 @@ class Curves(Experiment):
         """List what varies besides the method; each is a part of a task."""
         return [{}]
 
-    def label(self, method: Method, variant: dict[str, Any]) -> str:
+    def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
         """Name a curve."""
         return method.label
 
@@ -100,7 +100,7 @@ class Curves(Experiment):
         for method in data.unique("method"):
             for variant in self.variants(settings):
                 style = {} if alone else method_style(method)
-                yield self.label(known[method], variant), data.select(method=method, **variant), style
+                yield self.label(settings, known[method], variant), data.select(method=method, **variant), style
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw the paper's two panels."""
@@ -163,9 +163,17 @@ class Duel:
         self.behind = [d for d, a, b, error in cells if b - a > 2.0 * error]
 
     @property
+    def means(self) -> tuple[float, float]:
+        """Means of both over d; NaN where nothing was compared."""
+        if not self.cells:
+            return math.nan, math.nan
+        return float(np.mean([a for _, a, _, _ in self.cells])), float(np.mean([b for _, _, b, _ in self.cells]))
+
+    @property
     def mean(self) -> float:
         """Mean difference over d; NaN where nothing was compared."""
-        return float(np.mean([a - b for _, a, b, _ in self.cells])) if self.cells else math.nan
+        first, second = self.means
+        return first - second
 
     def __str__(self) -> str:
         even = len(self.cells) - len(self.ahead) - len(self.behind)

@@ -35,9 +35,9 @@ class DataSize(Curves):
         """List the amounts of data, relative to the plan."""
         return [{"share": share} for share in settings["shares"]]
 
-    def label(self, method: Method, variant: dict[str, Any]) -> str:
+    def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
         """Name a curve by its amount of data; the smallest is 1×."""
-        return f"{method.label}, share {variant['share']:g} of the training signals"
+        return f"{method.label}, {variant['share'] / min(settings['shares']):g}× training data"
 
     def training(self, settings: dict[str, Any], task: dict[str, Any]) -> Training:
         """Train on a share of the signals."""

@@ -42,7 +42,7 @@ class Distributions(Curves):
         u, n = LETTERS
         return [{"trained": a, "tested": b} for a, b in ((u, u), (u, n), (n, n), (n, u))]
 
-    def label(self, method: Method, variant: dict[str, Any]) -> str:
+    def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
         """Name a curve as the paper does."""
         return f"{LETTERS[variant['trained']]}2{LETTERS[variant['tested']]}"
 

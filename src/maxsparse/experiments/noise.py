@@ -119,20 +119,25 @@ class Noise(Experiment):
         return found
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Count the points at which the recoverer is ahead."""
+        """Count the points at which the recoverer is not behind, by more than two standard errors for recall."""
         verdicts = []
-        for key, sign, slack in (("recall", 1.0, 0.005), ("error", -1.0, 0.0)):
+        for key, sign in (("recall", 1.0), ("error", -1.0)):
             worse, total = [], 0
             for kind in data.unique("kind"):
                 for level in settings["decibels"]:
                     at = {"kind": kind, "decibels": level}
-                    own = data.mean(key, method="recoverer", **at)
+                    own = data.values(key, method="recoverer", **at)
                     for rival in ("sbl", "l1"):
-                        gap = sign * (own - data.mean(key, method=rival, **at))
-                        if not np.isnan(gap):
-                            total += 1
-                            if gap < -slack:
-                                worse.append(f"{rival} on {kind} at {level} dB by {-gap:.3f}")
+                        other = data.values(key, method=rival, **at)
+                        if not own.size or own.size != other.size:
+                            continue
+                        total += 1
+                        p, q = own.mean(), other.mean()
+                        slack = (
+                            2 * np.sqrt((p * (1 - p) + q * (1 - q)) / (own.size * settings["N"])) if sign > 0 else 0.0
+                        )
+                        if sign * (p - q) < -slack:
+                            worse.append(f"{rival} on {kind} at {level} dB ({p:.3f} against {q:.3f})")
             measured = f"At {total - len(worse)} of {total} points" + (
                 f"; behind {'; '.join(worse)}." if worse else "."
             )

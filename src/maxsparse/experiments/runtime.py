@@ -191,7 +191,7 @@ def _draw(figure: Figure, data: Data) -> None:
     axes.set(xscale="log", xlabel="seconds per signal")
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower right")
 
 
 EXPERIMENT = Runtime()

@@ -116,7 +116,7 @@ def on_cluster(work: Work, address: str) -> Iterator[Finished]:
             for task, needed in zip(work.tasks, work.recipes, strict=True)
         ]
         try:
-            done = as_completed([*missing, *measured])
+            done = as_completed([*missing, *measured], loop=client.loop)
             for _ in track(range(len(missing) + len(measured)), work.name, work.progress):
                 future = next(done)
                 if future in missing:
