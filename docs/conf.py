@@ -45,7 +45,7 @@ html_theme_options = {
 # Only the gallery and the reference have pages below them to list.
 html_sidebars = {name: [] for name in ("index", "start", "choose", "recovery", "solvers", "networks", "use", "stereo")}
 html_sidebars |= {"theory": [], "contributing": [], "results": [], "big-data": []}
-html_show_sourcelink = False
+html_show_sourcelink = html_copy_source = False
 
 sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
@@ -66,6 +66,8 @@ def write_reference() -> None:
     """Write one page per public module: its docstring, and a summary of the functions and classes in ``__all__``."""
     folder = DOCS / "reference"
     folder.mkdir(exist_ok=True)
+    top = ["maxsparse", "=========", "", ".. currentmodule:: maxsparse", "", ".. autosummary::", "   :toctree: parts"]
+    (folder / "top.rst").write_text("\n".join([*top, "", "   Result", "   solve", ""]), encoding="utf-8")
     for part in PARTS:
         name = f"maxsparse.{part}"
         module = importlib.import_module(name)
