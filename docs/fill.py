@@ -3,6 +3,7 @@
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
+``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
 ``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results" / "laptop"
+BENCHMARKS = DOCS.parent / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- (results|experiment): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -64,7 +66,9 @@ def provenance(results: dict[str, Any]) -> str:
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment."""
+    """Return claims, tables and provenance of one experiment, or the decision table."""
+    if name == "choose":
+        return choose()
     results = read(name)
     if results is None:
         raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
@@ -96,6 +100,27 @@ def verdicts(names: list[str]) -> str:
             continue
         rows += [[f"`{name}`", f"{plain(c['claim'])} *({c['where']})*", c["verdict"]] for c in results["claims"]]
     return table(["experiment", "claim", "verdict"], rows)
+
+
+def choose() -> str:
+    """Return the decision table: share of supports right for every method and problem, the best in bold."""
+    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
+    methods = list(results["rows"][0]["figures"])
+    rows, speeds = [], {method: [] for method in methods}
+    for row in results["rows"]:
+        shares = {method: row["figures"][method][0] for method in methods}
+        best = max(shares.values())
+        cells = [f"**{share:.2f}**" if share > best - 0.01 else f"{share:.2f}" for share in shares.values()]
+        rows.append([row["problem"], *cells])
+        for method in methods:
+            speeds[method].append(row["figures"][method][1])
+    rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
+    about = (
+        f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
+        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
+        f"level, and the d best scores count. `{results['command']}`."
+    )
+    return f"{table(['problem', *methods], rows)}\n\n{about}"
 
 
 def filled(text: str) -> str:
