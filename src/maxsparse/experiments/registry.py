@@ -18,6 +18,7 @@ MODULES = {
     "rank-one": "maxsparse.experiments.rank_one",
     "rip": "maxsparse.experiments.rip",
     "clustered": "maxsparse.experiments.clustered",
+    "stereo": "maxsparse.experiments.stereo",
 }
 
 _experiments: dict[str, Experiment] = {}
