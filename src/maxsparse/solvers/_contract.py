@@ -5,6 +5,7 @@ A solver hands :func:`run` one function that solves a batch for one dictionary; 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,13 +124,27 @@ def threads(n_threads: int | None) -> Iterator[None]:
     core from the loop.
     """
     available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
-    before = numba.get_num_threads()
+    before = _numba_threads()
     numba.set_num_threads(before if n_threads is None else check_integer(n_threads, "n_threads", low=1, high=available))
     try:
         with _blas().limit(limits=1, user_api="blas"):
             yield
     finally:
         numba.set_num_threads(before)
+
+
+def _numba_threads() -> int:
+    """Return how many threads compiled loops run on. The first call starts them, and leaves torch's number alone.
+
+    Numba sets the number of OpenMP's threads as it starts its own, and torch, which shares that runtime, would go on
+    with all cores where it had been told to use one.
+    """
+    torch = sys.modules.get("torch")
+    own = torch.get_num_threads() if torch is not None else 0
+    count = int(numba.get_num_threads())
+    if torch is not None and torch.get_num_threads() != own:
+        torch.set_num_threads(own)
+    return count
 
 
 @cache
