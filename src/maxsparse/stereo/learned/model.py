@@ -6,19 +6,17 @@ the camera about its axis changes nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from maxsparse.networks import Network
 from maxsparse.stereo.learned.start import Start
 
 __all__ = ["ReadingNetwork", "Refined"]
 
-N_FEATURES = 13  # of a reading
-N_SUMMARY = 9  # of a pixel in one round
+N_FEATURES = 12  # of a reading
+N_SUMMARY = 3  # of a pixel in one round
 
 
 @dataclass(frozen=True)
@@ -47,86 +45,66 @@ class Refined:
 
 
 class _Round(nn.Module):
-    """One round: look at every reading, think about the pixel, look again, think again.
+    """One round: look at every reading, pool, look again; give weights, a state per reading and a correction."""
 
-    It gives weights, a state per reading, a state of the pixel and a correction.
-    """
-
-    def __init__(self, width: int, state: int, mind: int) -> None:
+    def __init__(self, width: int, state: int) -> None:
         super().__init__()
         self.look = nn.Linear(N_FEATURES + state, width)
-        self.gather = nn.Linear(2 * width + N_SUMMARY + mind, mind)
-        self.think = nn.Linear(mind, mind)
-        self.context = nn.Linear(mind, width)
+        self.context = nn.Linear(2 * width + N_SUMMARY, width)
         self.again = nn.Linear(width, width)
         self.weigh = nn.Linear(width, 1 + state)
-        self.regather = nn.Linear(3 * width + N_SUMMARY + mind, mind)
-        self.rethink = nn.Linear(mind, mind)
-        self.correct = nn.Linear(mind, 3)
+        self.gather = nn.Linear(3 * width + N_SUMMARY, width)
+        self.correct = nn.Linear(width, 3)
         # It starts as the fit it is given: no change of the weights, no correction.
         for layer in (self.weigh, self.correct):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def forward(
-        self, features: Tensor, summary: Tensor, lit: Tensor, mind: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, features: Tensor, summary: Tensor, lit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h = torch.relu(self.look(features))
-        pooled = torch.cat([h.mean(1), h.amax(1), summary, mind], 1)
-        mind = mind + self.think(torch.relu(self.gather(pooled)))
-        h = torch.relu(self.again(h) + self.context(torch.relu(mind))[:, None])
+        context = self.context(torch.cat([h.mean(1), h.amax(1), summary], 1))
+        h = torch.relu(self.again(h) + context[:, None])
         weighed = self.weigh(h)
         share = lit / lit.sum(1, keepdim=True).clamp_min(1.0)
-        lit_mean = torch.bmm(share[:, None], h)[:, 0]
-        pooled = torch.cat([h.mean(1), h.amax(1), lit_mean, summary, mind], 1)
-        mind = mind + self.rethink(torch.relu(self.regather(pooled)))
-        return weighed[:, :, 0], weighed[:, :, 1:], mind, self.correct(torch.relu(mind))
+        pooled = torch.cat([h.mean(1), h.amax(1), (h * share[:, :, None]).sum(1), summary], 1)
+        return weighed[:, :, 0], weighed[:, :, 1:], self.correct(torch.relu(self.gather(pooled)))
 
 
-class ReadingNetwork(Network):
+class ReadingNetwork(nn.Module):
     r"""Rounds of weighted least squares with learned weights and a learned correction.
 
     .. math:: \tilde n_{t+1} = \arg\min_n \sum_i \sigma(w_i)\, (o_i - l_i^\top n)^2, \qquad
               n_{t+1} \propto \tilde n_{t+1} / \|\tilde n_{t+1}\| + \delta_1 e_1 + \delta_2 e_2
 
     :math:`w_i` and :math:`\delta` come from a small perceptron shared over readings, which sees each reading, what the
-    current normal predicts for it, its light in the frame :math:`(n, e_1, e_2)` and what the pixel has gathered from
-    all readings so far.
+    current normal predicts for it, its light in the frame :math:`(n, e_1, e_2)` and a pooled summary of all readings.
 
     Parameters
     ----------
     rounds : int, default=3
-    width : int, default=64
-        Numbers by which a reading is judged.
+    width : int, default=48
     state : int, default=12
         Numbers a reading carries from round to round.
-    mind : int, default=128
-        Numbers the pixel carries from round to round.
     """
 
-    name = "reading"
-
-    def __init__(self, rounds: int = 3, width: int = 64, state: int = 12, mind: int = 128) -> None:
-        super().__init__(rounds=rounds, width=width, state=state, mind=mind)
-        self.rounds = nn.ModuleList([_Round(width, state, mind) for _ in range(rounds)])
+    def __init__(self, rounds: int = 3, width: int = 48, state: int = 12) -> None:
+        super().__init__()
+        self.sizes = {"rounds": rounds, "width": width, "state": state}
+        self.state = state
+        self.rounds = nn.ModuleList([_Round(width, state) for _ in range(rounds)])
 
     def forward(self, start: Start) -> Refined:
         """Refine a first guess."""
         o, lights, lit = start.values / start.scale, start.lights, start.lit
         scaled = start.normals / start.scale
-        first = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1e-6)
-        peaks = _peaks(o, lights)
-        state = o.new_zeros((*o.shape, self.hyperparameters["state"]))
-        mind = o.new_zeros((len(o), self.hyperparameters["mind"]))
+        state = o.new_zeros((*o.shape, self.state))
         logits = start.logits
         albedo, log_error = scaled.norm(dim=1), o.new_zeros(len(o))
         path = []
         for round_ in self.rounds:
             n, e1, e2 = _frame(scaled)
             features, summary = _features(o, lights, scaled, (n, e1, e2), logits, lit)
-            seen = [(direction * e).sum(1, keepdim=True) for direction in (first, *peaks) for e in (e1, e2)]
-            summary = torch.cat([summary, *seen], 1)
-            change, state, mind, correction = round_(torch.cat([features, state], 2), summary, lit, mind)
+            change, state, correction = round_(torch.cat([features, state], 2), summary, lit)
             logits = logits + change
             fitted = _weighted_fit(o, lights, torch.sigmoid(logits) * lit)
             albedo = fitted.norm(dim=1)
@@ -147,24 +125,6 @@ def _frame(scaled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return n, e1, torch.linalg.cross(n, e1)
 
 
-def _half(lights: Tensor) -> Tensor:
-    """Return the unit vectors halfway between the lights and the camera, (q, 3)."""
-    half = lights + lights.new_tensor([0.0, 0.0, 1.0])
-    return half / half.norm(dim=1, keepdim=True).clamp_min(1e-6)
-
-
-def _peaks(o: Tensor, lights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where readings grow and where they peak, as means of half vectors, each (B, 3).
-
-    A mirror's normal is the half vector of the light it shows, so the brightest readings point to a metal's normal.
-    """
-    half = _half(lights)
-    above = o - o.mean(1, keepdim=True)
-    high = o.clamp(max=4.0) ** 4
-    grows = above @ half / above.abs().sum(1, keepdim=True).clamp_min(1e-6)
-    return grows, high @ half / high.sum(1, keepdim=True).clamp_min(1e-6)
-
-
 def _features(
     o: Tensor,
     lights: Tensor,
@@ -175,7 +135,8 @@ def _features(
 ) -> tuple[Tensor, Tensor]:
     """Return what the network sees of every reading, (B, q, F), and of the pixel, (B, 3)."""
     n, e1, e2 = frame
-    half = _half(lights)
+    half = lights + lights.new_tensor([0.0, 0.0, 1.0])
+    half = half / half.norm(dim=1, keepdim=True).clamp_min(1e-6)
     weight = torch.sigmoid(logits) * lit
     predicted = (scaled @ lights.T).clamp_min(0)
     r = o - predicted
@@ -194,9 +155,8 @@ def _features(
         n[:, 2:3].expand(B, q),
         lit,
         torch.tanh(logits / 4.0),
-        torch.log((o + 0.02) / (predicted + 0.02)),
     )
-    summary = torch.cat([lit.mean(1, keepdim=True), torch.log(spread) / 4, o.new_full((B, 1), math.log(q) / 4)], 1)
+    summary = torch.cat([lit.mean(1, keepdim=True), torch.log(spread) / 4, o.new_full((B, 1), q / 50.0)], 1)
     return torch.stack(parts, 2), summary
 
 

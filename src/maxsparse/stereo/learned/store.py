@@ -1,44 +1,46 @@
-"""The network's file: the model file of every network here, read without torch where only its numbers are needed."""
+"""The network's file: safetensors with its sizes as checked metadata, never pickle."""
 
 from __future__ import annotations
 
-import json
 import os
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse.files import atomic_write
 from maxsparse.stereo.learned.forward import weights_of
 
 if TYPE_CHECKING:
     from maxsparse.stereo.learned.model import ReadingNetwork
 
-__all__ = ["bundled_path", "bundled_weights", "load_network", "load_weights", "save_network"]
+__all__ = ["bundled_path", "bundled_weights", "load_network", "save_network"]
 
-SIZES = ("rounds", "width", "state", "mind")
+FORMAT = "maxsparse-reading-network-1"
+SIZES = ("rounds", "width", "state")
 
 
-def save_network(network: ReadingNetwork, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None) -> None:
+def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
     """Write the weights, whole or not at all.
 
     Parameters
     ----------
     network : ReadingNetwork
     path : str or path
-    about : dict or None, default=None
-        Plain JSON to keep with it; training leaves its seed, settings and history here.
     """
-    from maxsparse.networks import save
+    from safetensors.torch import save
 
-    save(network, path, about=about)
+    metadata = {"format": FORMAT, **{name: str(network.sizes[name]) for name in SIZES}}
+    tensors = {name: tensor.detach().contiguous() for name, tensor in network.state_dict().items()}
+    with atomic_write(path) as stream:
+        stream.write(save(tensors, metadata))
 
 
 def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
-    """Read a network written by :func:`save_network` or by training.
+    """Read a network written by :func:`save_network`, for training.
 
     Parameters
     ----------
@@ -85,16 +87,14 @@ def bundled_weights() -> tuple[NDArray[np.float32], ...] | None:
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]], dict[str, int]]:
     from safetensors import SafetensorError, safe_open
 
-    name = os.fspath(path)
     try:
-        with safe_open(name, framework="np") as stream:
-            header = json.loads((stream.metadata() or {}).get("maxsparse", "{}"))
-            if header.get("network") != "reading":
-                raise ValueError(f"{name!r} is no network of photometric stereo")
-            sizes = {size: int(header["hyperparameters"][size]) for size in SIZES}
+        with safe_open(os.fspath(path), framework="np") as stream:
+            metadata = stream.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise ValueError(f"{os.fspath(path)!r} is no network of photometric stereo")
+            sizes = {name: int(metadata[name]) for name in SIZES}
             if not all(1 <= size <= 1024 for size in sizes.values()):
-                raise ValueError(f"{name!r} claims the sizes {sizes}, which are not credible")
-            keys = [key for key in stream.keys() if key.startswith("weights/")]  # noqa: SIM118  # not a mapping
-            return {key.removeprefix("weights/"): stream.get_tensor(key) for key in keys}, sizes
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"cannot read {name!r}: {error}") from error
+                raise ValueError(f"{os.fspath(path)!r} claims the sizes {sizes}, which are not credible")
+            return {name: stream.get_tensor(name) for name in stream.keys()}, sizes  # noqa: SIM118
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error

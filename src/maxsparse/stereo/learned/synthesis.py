@@ -1,8 +1,7 @@
 """Readings that look like real ones: random normals, materials, shadows, bounced light, noise and bad photographs.
 
-One call renders B surface points under one rig of q lights, each of a material of its own: half of them stand alone
-with neighbours drawn at random, half belong to one landscape, whose shadows and bounced light fit its shape. Directions
-are in the frame of the package: x right, y up, z to the camera.
+One call renders B independent surface points under one rig of q lights. Directions are in the frame of the package:
+x right, y up, z to the camera.
 """
 
 from __future__ import annotations
@@ -10,11 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-
-from maxsparse.stereo.learned.landscape import sample_points
 
 __all__ = ["Readings", "sample_lights", "sample_readings"]
 
@@ -69,11 +65,12 @@ def sample_lights(q: int, generator: torch.Generator) -> Tensor:
 
 def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> Readings:
     """Render `count` independent surface points under the rig `lights` (q, 3)."""
-    # The lights are known to about half a degree only.
+    n = _sample_normals(count, generator)
+    # The lights are known to about half a degree only, and their intensities to a per cent or two.
     jitter = _uniform(1, 0.0, 0.01, generator)
     L = _unit(lights + jitter * torch.randn(lights.shape, generator=generator))
-    n, visible, bounced = _geometry(L, count, generator)
     diffuse, specular = _materials(n, L, generator)
+    visible, bounced = _surroundings(n, L, generator)
     direct = diffuse + specular
     mean = direct.mean(1, keepdim=True)
     ambient = mean * 0.05 * _sometimes(count, 0.4, generator) * torch.rand(count, 1, generator=generator)
@@ -82,18 +79,6 @@ def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> R
     tolerance = 0.1 * diffuse + 0.01 * diffuse.amax(1, keepdim=True)
     inliers = ((values - diffuse).abs() <= tolerance) & (n @ L.T > 0) & (visible > 0.5)
     return Readings(values, n, inliers)
-
-
-def _geometry(L: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Return normals (B, 3), which lights reach the points, and the light that comes by way of others, each (B, q)."""
-    alone = count // 2
-    n = _sample_normals(alone, generator)
-    visible, bounced = _surroundings(n, L, generator)
-    rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
-    together = sample_points(L.double().numpy(), count - alone, rng)
-    parts = zip((n, visible, bounced), together, strict=True)
-    a, b, c = (torch.cat([one, torch.from_numpy(other).float()]) for one, other in parts)
-    return a, b, c
 
 
 def _sample_normals(count: int, generator: torch.Generator) -> Tensor:
@@ -126,7 +111,7 @@ def _materials(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Tensor
     # Subsurface scattering softens the terminator; a very rough (retro-reflecting) surface flattens n·l.
     flat = nl ** _uniform((B, 1), 0.6, 1.0, generator)
     shape = torch.where(kind < 0.35, nl, torch.where(kind < 0.85, burley * nl, flat)) / math.pi
-    metal = _sometimes(B, 0.3, generator) * _uniform((B, 1), 0.3, 1.0, generator)  # metallic paint lies in between
+    metal = _sometimes(B, 0.12, generator)
     base = _uniform((B, 1), 0.05, 1.0, generator)
     diffuse = base * (1 - 0.95 * metal) * shape
     matte = _sometimes(B, 0.2, generator)
@@ -175,14 +160,13 @@ def _photograph(values: Tensor, generator: torch.Generator) -> Tensor:
     noisy = noisy + floor * scale * torch.randn(B, q, generator=generator)
     clip = scale * _uniform((B, 1), 1.3, 6.0, generator)
     noisy = torch.where(_sometimes(B, 0.15, generator) > 0, torch.minimum(noisy, clip), noisy)
-    # A spoiled photograph is too bright or too dark by a factor of its own or one that all spoiled ones share, or shows
-    # something else.
-    spoiled = _sometimes(B, 0.2, generator) * _uniform((B, 1), 0.0, 0.25, generator)
+    spoiled = _sometimes(B, 0.2, generator) * _uniform((B, 1), 0.0, 0.15, generator)
     bad = torch.rand(B, q, generator=generator) < spoiled
-    kind = torch.rand(B, q, generator=generator) * 0.5 + torch.rand(B, 1, generator=generator) * 0.5
-    own, shared = torch.randn(B, q, generator=generator).exp(), torch.randn(B, 1, generator=generator).exp()
-    other = scale * 2 * torch.rand(B, q, generator=generator)
-    wrong = torch.where(kind < 0.35, noisy * own, torch.where(kind < 0.65, noisy * shared, other))
+    wrong = torch.where(
+        torch.rand(B, q, generator=generator) < 0.5,
+        noisy * torch.exp(torch.randn(B, q, generator=generator)),
+        scale * 2 * torch.rand(B, q, generator=generator),
+    )
     return torch.where(bad, wrong, noisy).clamp_min(0)
 
 
