@@ -18,7 +18,7 @@ help:
 	@echo "make test    set up if needed, then ruff, mypy and pytest"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   speed against other libraries, as ratios (installs the peers)"
-	@echo "make docs    where the documentation is"
+	@echo "make docs    build the documentation, docs/_build/index.html"
 	@echo "make clean   remove .venv, caches and outputs"
 
 $(VENV)/.base: pyproject.toml
@@ -34,7 +34,7 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,stereo]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -51,14 +51,20 @@ lint: $(VENV)/.dev
 	@echo "mypy";        $(BIN)/mypy
 
 test: lint
-	@echo "pytest"; $(BIN)/python -m pytest -m "not long"
+	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py
 
-docs:
-	@echo "The guide is in docs/: start with docs/index.md"
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "[docs] Sphinx"
+	@$(PIP) -e '.[docs]' || { echo "Could not install Sphinx; see the message of pip above."; exit 1; }
+	@touch $@
+
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+	@echo "Open docs/_build/index.html"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo docs/_build docs/gallery docs/reference/parts
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,9 +16,15 @@ from maxsparse.experiments.clustered import clustered_signals, signs_agree
 NAMES = list(registry.MODULES)
 
 
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """Return one folder for all experiments: they share networks."""
+    return tmp_path_factory.mktemp("results")
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_smoke(name, tmp_path):
-    outcome = experiments.run(name, preset="smoke", output=tmp_path)
+def test_smoke(name, output):
+    outcome = experiments.run(name, preset="smoke", output=output)
     experiment = experiments.get(name)
     assert [v.claim for v in outcome.verdicts] == list(experiment.claims)
     results = json.loads((outcome.folder / "results.json").read_text())

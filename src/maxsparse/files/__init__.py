@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import zipfile
@@ -13,7 +14,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv")
+ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv", ".parquet", ".zarr")
+MEMORY_LIMIT = 2**33  # bytes of an array to read whole
 
 
 @contextmanager
@@ -37,13 +39,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
-    """Read one numeric array from a .npy, .npz, .mat or .csv file.
+def read_array(
+    path: str | os.PathLike[str], key: str | None = None, *, prefer: tuple[str, ...] = ("Phi",)
+) -> NDArray[Any]:
+    """Read one numeric array from a .npy, .npz, .mat, .csv or .parquet file or a .zarr folder.
 
     Parameters
     ----------
     path : path of the file; its ending tells the format.
-    key : name of the array inside a .npz or .mat file; needed only if the file holds several.
+    key : name of the array inside a .npz, .mat or .zarr, or of the column of a .parquet file; needed only where
+        there are several.
+    prefer : names to take, in this order, from a .npz, .mat or .zarr of several arrays where `key` is None.
 
     Returns
     -------
@@ -60,14 +66,21 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
         raise ValueError(
             f"cannot read {str(source)!r}: its ending is {suffix!r}, known are {', '.join(ARRAY_SUFFIXES)}"
         )
-    if not source.is_file():
-        raise FileNotFoundError(f"{str(source)!r} is not a file")
+    if not (source.is_dir() if suffix == ".zarr" else source.is_file()):
+        raise FileNotFoundError(f"{str(source)!r} is not a {'folder' if suffix == '.zarr' else 'file'}")
     if key is not None and suffix in (".npy", ".csv"):
         raise ValueError(f"key={key!r} makes no sense for {str(source)!r}: a {suffix} file holds one array")
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat, ".csv": _read_csv}
+    readers = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".mat": _read_mat,
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+        ".zarr": _read_zarr,
+    }
     try:
-        array = readers[suffix](source, key)
-    except MemoryError:
+        array = readers[suffix](source, key, prefer)
+    except (MemoryError, ImportError):
         raise
     except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {str(source)!r}: {error}") from error
@@ -76,40 +89,71 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     return array
 
 
-def _read_npy(path: Path, key: str | None) -> NDArray[Any]:
+def _read_npy(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     with path.open("rb") as stream:
-        _check_npy_header(stream, path.stat().st_size)
+        check_npy_header(stream, path.stat().st_size)
         stream.seek(0)
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
+def _read_npz(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     with zipfile.ZipFile(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-        name = members[_pick(list(members), key)]
+        name = members[pick(list(members), key, prefer)]
         with archive.open(name) as stream:
-            _check_npy_header(stream, archive.getinfo(name).file_size)
+            shape, _, dtype = check_npy_header(stream, archive.getinfo(name).file_size)
+            _check_memory(shape, dtype)
         with archive.open(name) as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _read_mat(path: Path, key: str | None) -> NDArray[Any]:
+def _read_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     import scipy.io
 
     try:
         names = [name for name, _, _ in scipy.io.whosmat(path)]
-        name = _pick(names, key)
+        name = pick(names, key, prefer)
         return np.asarray(scipy.io.loadmat(path, variable_names=[name])[name])
     except NotImplementedError as error:
         raise ValueError("MATLAB 7.3 files are not supported; save with -v7") from error
 
 
-def _read_csv(path: Path, key: str | None) -> NDArray[Any]:
+def _read_csv(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, comments="#")
 
 
-def _check_npy_header(stream: IO[bytes], size: int) -> None:
-    """Refuse an array whose header claims more bytes than the file of `size` bytes holds."""
+def _read_parquet(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
+    from maxsparse.files._parquet import ParquetTable
+
+    table = ParquetTable(path, key)
+    _check_memory(table.shape, table.dtype)
+    return table.rows(0, table.shape[0])
+
+
+def _read_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
+    from maxsparse.files._zarr import open_zarr
+
+    array = open_zarr(path, key, prefer)
+    _check_memory(array.shape, array.dtype)
+    return np.asarray(array[...])
+
+
+def _check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse to read whole what compression may have made small on disk only."""
+    count = math.prod(int(length) for length in shape)
+    if count * dtype.itemsize > MEMORY_LIMIT:
+        raise ValueError(f"shape {shape} of {dtype} is more than {MEMORY_LIMIT:,} bytes, too much to read whole")
+
+
+def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of a .npy stream; refuse one that claims more bytes than the `size` bytes of its file.
+
+    Returns
+    -------
+    shape : tuple of int
+    fortran_order : bool
+    dtype : numpy.dtype
+    """
     version = np.lib.format.read_magic(stream)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -117,18 +161,19 @@ def _check_npy_header(stream: IO[bytes], size: int) -> None:
     }.get(version)
     if read_header is None:
         raise ValueError(f"format version {version} of .npy is not supported")
-    shape, _, dtype = read_header(stream)
-    count = 1
-    for length in shape:  # Python integers: a hostile shape cannot overflow
-        count *= int(length)
+    shape, fortran_order, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded")
-    if count * dtype.itemsize > size:
+    if min(shape, default=0) < 0:
+        raise ValueError(f"its header claims shape {shape}")
+    # Python integers: a hostile shape cannot overflow
+    if size is not None and math.prod(int(length) for length in shape) * dtype.itemsize > size:
         raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes that are there")
+    return shape, fortran_order, dtype
 
 
-def _pick(names: list[str], key: str | None) -> str:
-    """Choose the array to read: `key`, or Phi, or the only one."""
+def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
+    """Choose the array to read: `key`, or the only one, or the first of `prefer` that is there."""
     if key is not None:
         if key not in names:
             raise ValueError(f"it has no array {key!r}, only {', '.join(names) or 'none'}")
@@ -137,6 +182,7 @@ def _pick(names: list[str], key: str | None) -> str:
         return names[0]
     if not names:
         raise ValueError("it holds no array")
-    if "Phi" in names:
-        return "Phi"
+    for name in prefer:
+        if name in names:
+            return name
     raise ValueError(f"it holds several arrays ({', '.join(names)}); say which with key=")
