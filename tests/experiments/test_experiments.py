@@ -63,8 +63,8 @@ def test_the_same_numbers_from_two_processes(tmp_path):
     assert first["summary"] == second["summary"]
 
 
-def test_stereo_measures_every_method(tmp_path):
-    outcome = experiments.run("stereo", preset="smoke", output=tmp_path)
+def test_stereo_measures_every_method(output):
+    outcome = experiments.run("stereo", preset="smoke", output=output)
     results = json.loads((outcome.folder / "results.json").read_text())
     records = [record for task in results["tasks"] for record in task["records"]]
     errors = {(r["where"]["q"], r["where"]["method"]): r["values"]["degrees"] for r in records if r["values"]}

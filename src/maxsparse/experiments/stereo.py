@@ -49,7 +49,7 @@ class Stereo(Experiment):
 
     name = "stereo"
     title = "Photometric stereo: shadows and highlights as sparse outliers"
-    paper = "Section 6 (Practical Application: Photometric Stereo), Table 1 and Figure 5"
+    paper = "Section 6 (Practical Application: Photometric Stereo), Table 2 and Figure 6"
     about = (
         "The Stanford Bunny, rendered with cast shadows and highlights under q lights drawn evenly from a hemisphere; "
         "each seed is another draw. Mean angular error over the pixels that get a normal. The network is the paper's: "
