@@ -28,6 +28,7 @@ MODULES = {
     "scale": "maxsparse.experiments.scale",
     "zero-shot": "maxsparse.experiments.zero_shot",
     "phase": "maxsparse.experiments.phase",
+    "stereo": "maxsparse.experiments.stereo",
 }
 
 _experiments: dict[str, Experiment] = {}
