@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse.networks.learned_sbl import LearnedSBL, Shape, whiten
-from maxsparse.recovery.scores import NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
+from maxsparse.recovery.scores import CONFIDENT, NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
 
 
 def torch_network():
@@ -25,7 +25,7 @@ def test_agrees_with_torch_where_float32_does(n, m):
     """With noise S is well conditioned: two orders of summation agree, but for signals on the verge of two answers."""
     Phi = dictionaries.gaussian(n, m, rng=1)
     _, Y = signals.sample(Phi, 50, sparsity=3, noise=0.03, rng=2)
-    scores = LearnedScores(Phi, iterations=8)
+    scores = LearnedScores(Phi, iterations=8, confident=np.inf)
     logits, _ = scores(Y, 0.03)
     net = torch_network()
     size = np.sqrt(np.mean(Y**2, axis=1) - 0.03**2)
@@ -48,9 +48,20 @@ def test_agrees_with_torch_in_what_it_finds():
     dictionary = whiten(Phi)
     with torch.no_grad():
         expected = torch_network()(dictionary, torch.tensor(Y @ dictionary.W.T, dtype=torch.float32))[-1].numpy()
-    logits, _ = LearnedScores(Phi)(Y)
+    logits, _ = LearnedScores(Phi, confident=np.inf)(Y)
     assert np.median(np.abs(logits - expected).max(axis=1)) < 0.2  # float32 and 32 iterations at λ = 1e-5
     assert metrics.strict_accuracy(X, logits) == pytest.approx(metrics.strict_accuracy(X, expected), abs=0.02)
+
+
+def test_stopping_early_changes_no_support():
+    """What is settled stays settled: the other iterations would only have confirmed it."""
+    Phi = dictionaries.decaying(20, 100, rng=1)
+    _, Y = signals.sample(Phi, 500, sparsity=(1, 9), rng=3)
+    early, full = (LearnedScores(Phi, confident=confident)(Y)[0] for confident in (CONFIDENT, np.inf))
+    stopped = (early != full).any(axis=1)
+    assert stopped.mean() > 0.3
+    assert np.abs(early[stopped]).min() >= CONFIDENT
+    assert ((early > 0) == (full > 0))[stopped].all(axis=1).mean() > 0.995
 
 
 def test_a_signal_does_not_depend_on_its_batch():

@@ -9,7 +9,8 @@ weights serve every Φ. A few iterations of plain EM go before. Untrained it is 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from maxsparse import theory
 from maxsparse._validation import FloatArray
+from maxsparse.networks import _packed
 
 __all__ = ["LearnedSBL", "Shape", "Whitened", "whiten"]
 
@@ -216,43 +218,40 @@ class _SblStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, Tensor]:
-        B, n = c.shape
-        full = _triangle(n)[0]
-        S = torch.index_select(gamma @ outer, 1, full).view(B, n, n)
-        S.diagonal(dim1=1, dim2=2).add_(c)
-        L = torch.linalg.cholesky_ex(S)[0]
-        inverse = torch.linalg.solve_triangular(L, torch.eye(n).expand(B, n, n), upper=False)
-        v = (inverse.transpose(1, 2) @ (inverse @ Z[:, :, None])).view(B, n)
-        q = (inverse.reshape(B * n, n) @ Q).square_().view(B, n, -1).sum(dim=1)
-        ctx.save_for_backward(inverse, v, Q, outer)
+        (B, n), triangle = Z.shape, _triangle(Z.shape[1])
+        S = outer.T @ gamma.T
+        _packed.invert(S.numpy(), c.T.contiguous().numpy())
+        q = (S * triangle.count).T @ outer.T
+        Sinv = S.T.index_select(1, triangle.full).view(B, n, n)
+        v = (Sinv @ Z[:, :, None]).view(B, n)
+        ctx.save_for_backward(Sinv, v, Q, outer)
         return v @ Q, q
 
     @staticmethod
     def backward(ctx: Any, grad_u: Tensor, grad_q: Tensor) -> tuple[Tensor | None, ...]:
-        inverse, v, Q, outer = ctx.saved_tensors
-        B, n = inverse.shape[:2]
-        full, packed, twice = _triangle(n)
-        Sinv = inverse.transpose(1, 2) @ inverse
-        M = torch.index_select(grad_q @ outer, 1, full).view(B, n, n)
-        # φᵀ G φ with G = −S⁻¹ M S⁻¹ − (a vᵀ + v aᵀ)/2, a = S⁻¹Φ·grad_u; both terms as one product S⁻¹ (M + …) S⁻¹
-        w = grad_u @ Q.T
-        a = (Sinv @ w[:, :, None]).view(B, n)
+        Sinv, v, Q, outer = ctx.saved_tensors
+        (B, n), triangle = v.shape, _triangle(v.shape[1])
+        M = torch.index_select(grad_q @ outer, 1, triangle.full).view(B, n, n)
+        # φᵀ G φ with G = −S⁻¹ M S⁻¹ − (a vᵀ + v aᵀ)/2, a = S⁻¹Φ·grad_u; folding adds an entry and its mirror image
+        a = (Sinv @ (grad_u @ Q.T)[:, :, None]).view(B, n)
         G = torch.baddbmm(a[:, :, None] * v[:, None, :], Sinv @ M, Sinv, beta=-1.0, alpha=-1.0).view(B, n * n)
-        folded = torch.index_select(G, 1, packed[0]) + torch.index_select(G, 1, packed[1])
-        grad_gamma = (folded * twice) @ outer.T
-        return grad_gamma, None, G[:, :: n + 1], None, None
+        folded = torch.index_select(G, 1, triangle.below) + torch.index_select(G, 1, triangle.above)
+        return (folded * (0.5 * triangle.count.T)) @ outer.T, None, G[:, :: n + 1], None, None
 
 
-_TRIANGLES: dict[int, tuple[Tensor, tuple[Tensor, Tensor], Tensor]] = {}
+class _Triangle(NamedTuple):
+    """Where the entries of a symmetric matrix stand in its packed lower triangle."""
+
+    full: Tensor  # (n²,), place in the triangle of every entry
+    below: Tensor  # (n(n + 1)/2,), entry of every place
+    above: Tensor  # its mirror image
+    count: Tensor  # (n(n + 1)/2, 1), 1 on the diagonal, else 2
 
 
-def _triangle(n: int) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
-    """Return where each entry of a symmetric matrix is in its packed triangle, and the two ways back."""
-    if n not in _TRIANGLES:
-        rows, columns = torch.tril_indices(n, n)
-        full = torch.empty(n, n, dtype=torch.long)
-        full[rows, columns] = torch.arange(len(rows))
-        full[columns, rows] = torch.arange(len(rows))
-        weights = torch.where(rows == columns, 0.5, 1.0)
-        _TRIANGLES[n] = full.reshape(-1), (rows * n + columns, columns * n + rows), weights
-    return _TRIANGLES[n]
+@cache
+def _triangle(n: int) -> _Triangle:
+    rows, columns = torch.tril_indices(n, n)
+    full = torch.empty(n, n, dtype=torch.long)
+    full[rows, columns] = full[columns, rows] = torch.arange(len(rows))
+    count = torch.where(rows == columns, 1.0, 2.0)[:, None]
+    return _Triangle(full.reshape(-1), rows * n + columns, columns * n + rows, count)

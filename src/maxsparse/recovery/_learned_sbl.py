@@ -227,6 +227,149 @@ def _normalise(log_gamma: NDArray[Any], log_total: float, gamma: NDArray[Any], b
     _exp(log_gamma, gamma, bits)
 
 
+class Scratch(NamedTuple):
+    """Working memory of one thread."""
+
+    packed: NDArray[np.float32]  # (n(n + 1)/2,), S
+    L: NDArray[np.float32]  # (n, n)
+    V: NDArray[np.float32]  # (n, m + 1)
+    z: NDArray[np.float32]  # (n,), signal of mean square 1
+    c: NDArray[np.float32]  # (n,), variances of the noise
+    u: NDArray[np.float32]  # (m,)
+    q: NDArray[np.float32]  # (m,)
+    log_gamma: NDArray[np.float32]  # (m,)
+    gamma: NDArray[np.float32]  # (m,)
+    gamma_bits: NDArray[np.int32]  # (m,), the same memory
+    work: NDArray[np.float32]  # (m,)
+    work_bits: NDArray[np.int32]  # (m,), the same memory
+    inputs: NDArray[np.float32]  # (features + state, m)
+    context: NDArray[np.float32]  # (features + state + 1,)
+    hidden: NDArray[np.float32]  # (hidden, m)
+    out: NDArray[np.float32]  # (2 + state, m)
+
+
+@njit(cache=True, nogil=True)
+def _make_scratch(n: int, m: int, seen: int, width: int, outputs: int) -> Scratch:
+    gamma, work = np.empty(m, f32), np.empty(m, f32)
+    return Scratch(
+        np.empty(n * (n + 1) // 2, f32),
+        np.empty((n, n), f32),
+        np.empty((n, m + 1), f32),
+        np.empty(n, f32),
+        np.empty(n, f32),
+        np.empty(m, f32),
+        np.empty(m, f32),
+        np.empty(m, f32),
+        gamma,
+        gamma.view(np.int32),
+        work,
+        work.view(np.int32),
+        np.empty((seen, m), f32),
+        np.empty(seen + 1, f32),
+        np.empty((width, m), f32),
+        np.empty((outputs, m), f32),
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
+    """Set u and q for the current γ and the noise plus `ridge`."""
+    n = s.c.shape[0]
+    for i in range(n):
+        s.c[i] += ridge
+    _sbl_step(s.gamma, s.z, s.c, Q, outer, s.packed, s.L, s.V, s.u, s.q)
+    for i in range(n):
+        s.c[i] -= ridge
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
+    """Set log γ by plain EM iterations from γ = 1."""
+    m = Q.shape[1]
+    s.log_gamma[:] = f32(0.0)
+    for _ in range(HEAD_START):
+        _exp(s.log_gamma, s.gamma, s.gamma_bits)
+        _statistics(s, f32(HEAD_LAMBDA), Q, outer)
+        for j in range(m):
+            s.work[j] = max(f32(1.0) + s.gamma[j] * (s.u[j] * s.u[j] - s.q[j]), f32(1e-4))
+        _log(s.work, s.work_bits, s.q)
+        for j in range(m):
+            s.log_gamma[j] = max(s.log_gamma[j] + s.q[j], f32(LOG_FLOOR))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
+    """Do one learned iteration from a normalised γ: a step of log γ and of the state, and the logits in out[1]."""
+    m, state = Q.shape[1], s.inputs.shape[0] - FEATURES
+    inputs, out = s.inputs, s.out
+    _statistics(s, np.exp(weights.log_lambda[moment]), Q, outer)
+    for j in range(m):
+        inputs[0, j] = s.log_gamma[j] * f32(SCALE)
+        inputs[3, j] = s.gamma[j] * s.q[j]
+        s.work[j] = s.u[j] * s.u[j] + f32(TINY)
+    _log(s.work, s.work_bits, inputs[1])
+    for j in range(m):
+        s.work[j] = s.q[j] + f32(TINY)
+    _log(s.work, s.work_bits, inputs[2])
+    for j in range(m):
+        s.log_gamma[j] += f32(0.5) * (inputs[1, j] - inputs[2, j])
+        inputs[1, j] *= f32(SCALE)
+        inputs[2, j] *= f32(SCALE)
+    _perceptron(weights, moment, level, inputs, s.context, s.hidden, out)
+    for j in range(m):
+        s.log_gamma[j] += out[0, j]
+    for r in range(state):
+        for j in range(m):
+            h = inputs[FEATURES + r, j] + out[2 + r, j]
+            inputs[FEATURES + r, j] = h / np.sqrt(f32(1.0) + h * h)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
+    """Say whether every atom is clearly in or out, and no more than `most` of them in."""
+    inside = 0
+    for j in range(logits.shape[0]):
+        if abs(logits[j]) < confident:
+            return False
+        inside += logits[j] > 0
+    return inside <= most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_one(
+    s: Scratch,
+    weights: Weights,
+    Q: NDArray[Any],
+    outer: NDArray[Any],
+    variance: NDArray[Any],
+    z: NDArray[Any],
+    noise: float,
+    iterations: int,
+    confident: float,
+) -> float:
+    """Run the network on one whitened signal; leave logits in out[1] and γ in units of the mean square it returns."""
+    n, T = z.shape[0], weights.moment.shape[0]
+    power = 0.0
+    for i in range(n):
+        power += float(z[i]) ** 2
+    power = power / n + 1e-60
+    share = 0.0
+    for i in range(n):
+        s.z[i] = z[i] / np.sqrt(power)
+        s.c[i] = noise * noise / power * variance[i]
+        share += s.c[i] / n
+    level = f32(np.log(share + 1e-6) * SCALE)
+    log_total = np.log(n * max(1.0 - share, 0.05))
+    _head_start(s, Q, outer)
+    s.inputs[:] = f32(0.0)
+    for t in range(iterations):
+        _normalise(s.log_gamma, log_total, s.gamma, s.gamma_bits)
+        _iterate(s, weights, min(t, T - 1), level, Q, outer)
+        if t >= T // 4 and _settled(s.out[1], confident, n - 2):
+            break
+    return power
+
+
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def score_rows(
     weights: Weights,
@@ -236,77 +379,21 @@ def score_rows(
     Z: NDArray[Any],
     noise: NDArray[Any],
     iterations: int,
+    confident: float,
     logits: NDArray[Any],
     gammas: NDArray[Any],
 ) -> None:
-    """Run the network on every row of Z (whitened signals); write the last logits and the last γ, in units of z²."""
+    """Run the network on every row of Z (whitened signals); write the last logits and the last γ, in units of z².
+
+    A signal is done as soon as no logit is nearer to zero than `confident`; with infinity, after all iterations.
+    """
     N, n = Z.shape
     m = Q.shape[1]
-    T, width = weights.moment.shape
-    seen = weights.first.shape[1]
+    seen, width, outputs = weights.first.shape[1], weights.moment.shape[1], weights.last.shape[0]
     for piece in prange(min(N, SLICES)):
-        packed, L, V = np.empty(n * (n + 1) // 2, f32), np.empty((n, n), f32), np.empty((n, m + 1), f32)
-        z, c, u, q = np.empty(n, f32), np.empty(n, f32), np.empty(m, f32), np.empty(m, f32)
-        gamma, work = np.empty(m, f32), np.empty(m, f32)
-        inputs, out = np.empty((seen, m), f32), np.empty((weights.last.shape[0], m), f32)
-        hidden, context = np.empty((width, m), f32), np.empty(seen + 1, f32)
-        gamma_bits, work_bits = gamma.view(np.int32), work.view(np.int32)
-        log_gamma = np.empty(m, f32)
+        s = _make_scratch(n, m, seen, width, outputs)
         for row in range(piece, N, SLICES):
-            power = 0.0
-            for i in range(n):
-                power += float(Z[row, i]) ** 2
-            power = power / n + 1e-60
-            share = 0.0
-            for i in range(n):
-                z[i] = Z[row, i] / np.sqrt(power)
-                c[i] = noise[row] * noise[row] / power * variance[i]
-                share += c[i] / n
-            level = f32(np.log(share + 1e-6) * SCALE)
-            log_total = np.log(n * max(1.0 - share, 0.05))
+            power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], iterations, confident)
             for j in range(m):
-                log_gamma[j] = f32(0.0)
-            for i in range(n):
-                c[i] += f32(HEAD_LAMBDA)
-            for _ in range(HEAD_START):
-                _exp(log_gamma, gamma, gamma_bits)
-                _sbl_step(gamma, z, c, Q, outer, packed, L, V, u, q)
-                for j in range(m):
-                    work[j] = max(f32(1.0) + gamma[j] * (u[j] * u[j] - q[j]), f32(1e-4))
-                _log(work, work_bits, q)
-                for j in range(m):
-                    log_gamma[j] = max(log_gamma[j] + q[j], f32(LOG_FLOOR))
-            for i in range(n):
-                c[i] -= f32(HEAD_LAMBDA)
-            inputs[:] = f32(0.0)
-            for t in range(iterations):
-                moment = min(t, T - 1)
-                _normalise(log_gamma, log_total, gamma, gamma_bits)
-                ridge = np.exp(weights.log_lambda[moment])
-                for i in range(n):
-                    c[i] += ridge
-                _sbl_step(gamma, z, c, Q, outer, packed, L, V, u, q)
-                for i in range(n):
-                    c[i] -= ridge
-                for j in range(m):
-                    inputs[0, j] = log_gamma[j] * f32(SCALE)
-                    inputs[3, j] = gamma[j] * q[j]
-                    work[j] = u[j] * u[j] + f32(TINY)
-                _log(work, work_bits, inputs[1])
-                for j in range(m):
-                    work[j] = q[j] + f32(TINY)
-                _log(work, work_bits, inputs[2])
-                for j in range(m):
-                    log_gamma[j] += f32(0.5) * (inputs[1, j] - inputs[2, j])
-                    inputs[1, j] *= f32(SCALE)
-                    inputs[2, j] *= f32(SCALE)
-                _perceptron(weights, moment, level, inputs, context, hidden, out)
-                for j in range(m):
-                    log_gamma[j] += out[0, j]
-                for s in range(seen - FEATURES):
-                    for j in range(m):
-                        h = inputs[FEATURES + s, j] + out[2 + s, j]
-                        inputs[FEATURES + s, j] = h / np.sqrt(f32(1.0) + h * h)
-            for j in range(m):
-                logits[row, j] = out[1, j]
-                gammas[row, j] = gamma[j] * f32(power)
+                logits[row, j] = s.out[1, j]
+                gammas[row, j] = s.gamma[j] * f32(power)

@@ -18,6 +18,7 @@ from maxsparse.solvers._kernels import times
 __all__ = ["LearnedScores", "bundled_weights", "read_weights"]
 
 ITERATIONS = 16
+CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 # How the arrays are called in a file, in the order of the fields of Weights.
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
 
@@ -75,6 +76,8 @@ class LearnedScores:
         None for the bundled ones.
     iterations : int, default=16
         Iterations, of which each costs the same.
+    confident : float, default=CONFIDENT
+        A signal is done before that when no logit is nearer to zero; infinity runs all iterations.
 
     Examples
     --------
@@ -86,10 +89,16 @@ class LearnedScores:
     True
     """
 
-    def __init__(self, Phi: FloatArray, weights: Weights | None = None, iterations: int = ITERATIONS) -> None:
+    def __init__(
+        self,
+        Phi: FloatArray,
+        weights: Weights | None = None,
+        iterations: int = ITERATIONS,
+        confident: float = CONFIDENT,
+    ) -> None:
         self.Phi = np.asarray(Phi, dtype=np.float64)
         self.weights = bundled_weights() if weights is None else weights
-        self.iterations = iterations
+        self.iterations, self.confident = iterations, confident
         self._prepared: dict[int | None, tuple[NDArray[Any], ...]] = {}
 
     def __call__(self, Y: NDArray[np.float64], noise: float = 0.0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -109,7 +118,7 @@ class LearnedScores:
             Z = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T)).astype(np.float32)
             part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
             noises = np.full(len(Z), noise, dtype=np.float32)
-            score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, part, variances)
+            score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, self.confident, part, variances)
             logits[rows], gamma[rows] = part, variances * D**2
         return logits, gamma
 

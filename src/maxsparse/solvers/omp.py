@@ -15,6 +15,8 @@ from maxsparse.solvers._kernels import FAST, SLICES, cholesky_solve, dot, residu
 
 __all__ = ["omp"]
 
+BLOCK = 4096  # signals whose Φᵀy is kept at a time: fresh memory costs more than the sums that go into it
+
 
 def omp(
     Phi: ArrayLike,
@@ -90,7 +92,6 @@ def omp(
         most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
         floor = batch.noise * np.sqrt(batch.Phi.shape[0])
         G = batch.Phi.T @ batch.Phi
-        alpha = times(batch.Y, batch.Phi)
         spent = np.zeros(len(batch.Y), dtype=np.int64)
         done = np.zeros(len(batch.Y), dtype=bool)
         exact = sparsity is not None
@@ -98,7 +99,11 @@ def omp(
         # The path of OMP does not depend on where it ends, so a watched run is a sequence of longer and longer ones.
         def advance(start: int, stop: int) -> None:
             atoms = np.minimum(limits, stop)
-            _omp_rows(batch.Y, batch.atoms, G, alpha, atoms, tol, floor, most, batch.X, spent, done)
+            for first in range(0, len(batch.Y), BLOCK):
+                rows = slice(first, first + BLOCK)
+                Y, X = batch.Y[rows], batch.X[rows]
+                alpha = times(Y, batch.Phi)
+                _omp_rows(Y, batch.atoms, G, alpha, atoms[rows], tol, floor, most, X, spent[rows], done[rows])
             done[:] |= exact & (spent >= np.minimum(limits, most))
 
         batch.drive(advance, most)
