@@ -39,7 +39,9 @@ def near_dependent(rng, n, m):
     """Triples of atoms that are dependent up to distances from 1e-2 down to 1e-14."""
     Phi = ms.dictionaries.gaussian(n, m, rng=rng)
     for j in range(0, m - 2, 3):
-        Phi[:, j + 2] = Phi[:, j : j + 2] @ rng.standard_normal(2) + 10.0 ** rng.uniform(-14, -2) * rng.standard_normal(n)
+        Phi[:, j + 2] = Phi[:, j : j + 2] @ rng.standard_normal(2) + 10.0 ** rng.uniform(-14, -2) * rng.standard_normal(
+            n
+        )
     return Phi
 
 
@@ -147,7 +149,7 @@ def count(number, budget):
     truth = np.zeros(result.coef.shape, dtype=bool) if X is None else X != 0
     right = (result.support == truth).all(axis=1) & (X is not None)
     false = result.certified & ~right
-    unseen = false & below_rounding(Phi, X, Y, result.support) if false.any() and X is not None else np.zeros_like(false)
+    unseen = np.zeros_like(false) if X is None else false & below_rounding(Phi, X, result.support)
     return {
         "rule": RULE,
         "number": number,
@@ -164,7 +166,7 @@ def count(number, budget):
     }
 
 
-def below_rounding(Phi, X, Y, support):
+def below_rounding(Phi, X, support):
     """Tell where an answer is the truth without atoms whose whole part in y is less than the rounding of its terms.
 
     Nobody could find these atoms: y would have the same bits up to roundings without them.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
 import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv")
+# A compressed file may unpack to this many times its size, or to SMALL bytes: arrays that are mostly zeros pass, bombs
+# do not.
+UNPACKED_RATIO = 200
+SMALL = 64 * 2**20
 
 
 @contextmanager
@@ -52,7 +60,7 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     Notes
     -----
     Pickled objects are refused. A header that claims more data than the file holds is refused before anything is
-    allocated.
+    allocated; so is a compressed array of more than 64 MB and 200 times the size of its file.
     """
     source = Path(path)
     suffix = source.suffix.lower()
@@ -67,8 +75,10 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     readers = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat, ".csv": _read_csv}
     try:
         array = readers[suffix](source, key)
-    except MemoryError:
-        raise
+    except MemoryError as error:
+        raise ValueError(
+            f"cannot read {str(source)!r}: there is not enough memory for what it claims to hold"
+        ) from error
     except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {str(source)!r}: {error}") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
@@ -87,8 +97,10 @@ def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
     with zipfile.ZipFile(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
         name = members[_pick(list(members), key)]
+        size = archive.getinfo(name).file_size
+        _check_unpacked(size, path)
         with archive.open(name) as stream:
-            _check_npy_header(stream, archive.getinfo(name).file_size)
+            _check_npy_header(stream, size)
         with archive.open(name) as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
@@ -96,16 +108,29 @@ def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
 def _read_mat(path: Path, key: str | None) -> NDArray[Any]:
     import scipy.io
 
+    # From memory: a length that lies would make a file's read() allocate all of it.
+    content = BytesIO(path.read_bytes())
     try:
-        names = [name for name, _, _ in scipy.io.whosmat(path)]
-        name = _pick(names, key)
-        return np.asarray(scipy.io.loadmat(path, variable_names=[name])[name])
+        shapes = {name: shape for name, shape, _ in scipy.io.whosmat(content)}  # type: ignore[arg-type]  # files in memory work as well
+        name = _pick(list(shapes), key)
+        _check_unpacked(8 * math.prod(map(int, shapes[name])), path)
+        content.seek(0)
+        return np.asarray(scipy.io.loadmat(content, variable_names=[name])[name])  # type: ignore[arg-type]
     except NotImplementedError as error:
         raise ValueError("MATLAB 7.3 files are not supported; save with -v7") from error
 
 
 def _read_csv(path: Path, key: str | None) -> NDArray[Any]:
     return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, comments="#")
+
+
+def _check_unpacked(size: int, path: Path) -> None:
+    """Refuse to unpack `size` bytes from a file that is far too small for them."""
+    packed = path.stat().st_size
+    if size > max(SMALL, UNPACKED_RATIO * packed):
+        raise ValueError(
+            f"it would unpack from {packed:,} to {size:,} bytes; if you trust it, unpack it yourself and read the .npy"
+        )
 
 
 def _check_npy_header(stream: IO[bytes], size: int) -> None:
@@ -125,6 +150,28 @@ def _check_npy_header(stream: IO[bytes], size: int) -> None:
         raise ValueError("it holds Python objects, which are never loaded")
     if count * dtype.itemsize > size:
         raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes that are there")
+
+
+def parse_json(text: Any) -> Any:
+    """Parse JSON that may be hostile: NaN, infinities, nesting without end and anything but JSON are a ValueError."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no number that JSON knows")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (RecursionError, TypeError) as error:
+        raise ValueError(f"it is no plain JSON: {error}") from error
+
+
+def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of named arrays: names, types, shapes and bytes, in the order of the names."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 def _pick(names: list[str], key: str | None) -> str:

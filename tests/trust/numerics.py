@@ -179,9 +179,9 @@ CASES = [
     Case("infinity in Φ", with_value(np.inf, in_dictionary=True)),
     Case("infinity in Y", with_value(-np.inf, in_dictionary=False)),
     Case("Φ times 1e-12, signals times 1e12", scaled(1e-12, 1e12)),
-    Case("signals times 1e-90", scaled(1.0, 1e-90)),
-    Case("signals times 1e90", scaled(1.0, 1e90)),
-    Case("Φ times 1e-90", scaled(1e-90, 1.0)),
+    Case("signals times 1e-50", scaled(1.0, 1e-50)),
+    Case("signals times 1e50", scaled(1.0, 1e50)),
+    Case("Φ times 1e-50", scaled(1e-50, 1.0)),
     Case("signals times 1e200", scaled(1.0, 1e200)),
     Case("Φ times 1e200", scaled(1e200, 1.0)),
     Case("subnormal signals (1e-310)", scaled(1.0, 1e-310)),
@@ -243,11 +243,6 @@ def run_signals(Phi, Y):
     return list(ms.signals.sample(Phi, 4, sparsity=1, rng=0))
 
 
-def run_stereo(Phi, Y):
-    """Y stands for photographs, one row per light, and Φ for nothing: the lights are handed over as Y is."""
-    raise NotImplementedError
-
-
 PARTS = {
     "solvers": run_solvers,
     "SparseRecoverer": run_recoverer,
@@ -271,3 +266,25 @@ def outcome(case, part):
         assert np.isfinite(one).all(), f"{case.label}, {part}: the answer is not finite"
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=0.0)
     return WORKS
+
+
+def table():
+    """Return the table as Markdown: one line per case, one column per part, messages below."""
+    notes, lines = {}, []
+    for case in CASES:
+        cells = []
+        for part in PARTS:
+            said = outcome(case, part)
+            cells.append("✓" if said == WORKS else f"[{notes.setdefault(said, len(notes) + 1)}]")
+        lines.append(f"| {case.label} | " + " | ".join(cells) + " |")
+    head = f"| input | {' | '.join(PARTS)} |\n|---|{'---|' * len(PARTS)}\n"
+    return head + "\n".join(lines) + "\n\n" + "\n".join(f"- [{number}] `{said}`" for said, number in notes.items())
+
+
+def filled(page):
+    """Return a page with the table in its block."""
+    return BLOCK.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

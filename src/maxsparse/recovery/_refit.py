@@ -17,8 +17,8 @@ from maxsparse._validation import FloatArray
 from maxsparse.solvers._kernels import dot, residual_into
 
 DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below which it is one of their sums
-# Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; anything much larger than
-# that would certify answers that lack an atom whose part in y is small but no rounding.
+# Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
+# certifies answers that lack an atom whose part in y is small but no rounding.
 SLACK = 2.0
 
 

@@ -56,9 +56,7 @@ class Certificates:
     tolerance: NDArray[np.float64]
 
 
-def certify(
-    Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = None
-) -> Certificates:
+def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = None) -> Certificates:
     r"""Check which answers are certified to be the sparsest x with y = Φx.
 
     Parameters
@@ -143,9 +141,7 @@ def spark_bound(Phi: ArrayLike) -> int:
     return best
 
 
-def certify_rows(
-    problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], spark: int
-) -> Certificates:
+def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], spark: int) -> Certificates:
     """Check answers for a prepared problem."""
     N = len(Y)
     residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
