@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv")
+MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 # A compressed file may unpack to this many times its size, or to SMALL bytes: arrays that are mostly zeros pass, bombs
 # do not.
 UNPACKED_RATIO = 200
@@ -111,9 +112,12 @@ def _read_mat(path: Path, key: str | None) -> NDArray[Any]:
     # From memory: a length that lies would make a file's read() allocate all of it.
     content = BytesIO(path.read_bytes())
     try:
-        shapes = {name: shape for name, shape, _ in scipy.io.whosmat(content)}  # type: ignore[arg-type]  # files in memory work as well
-        name = _pick(list(shapes), key)
-        _check_unpacked(8 * math.prod(map(int, shapes[name])), path)
+        found = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
+        name = _pick(list(found), key)
+        shape, kind = found[name]
+        if kind not in MAT_NUMBERS:  # cells, structs and objects can lead the parser anywhere
+            raise ValueError(f"its array {name!r} is of class {kind!r}, not numbers")
+        _check_unpacked(8 * math.prod(map(int, shape)), path)
         content.seek(0)
         return np.asarray(scipy.io.loadmat(content, variable_names=[name])[name])  # type: ignore[arg-type]
     except NotImplementedError as error:
