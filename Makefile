@@ -19,7 +19,7 @@ help:
 	@echo "make test-long  the long forms of the tests: many more random problems and damaged files"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   speed against other libraries, as ratios (installs the peers)"
-	@echo "make docs    where the documentation is"
+	@echo "make docs    build the documentation, docs/_build/index.html"
 	@echo "make clean   remove .venv, caches and outputs"
 
 $(VENV)/.base: pyproject.toml
@@ -35,7 +35,7 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,stereo]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -52,7 +52,7 @@ lint: $(VENV)/.dev
 	@echo "mypy";        $(BIN)/mypy
 
 test: lint
-	@echo "pytest"; $(BIN)/python -m pytest -m "not long"
+	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m long
@@ -61,9 +61,15 @@ test-long: $(VENV)/.dev
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py
 
-docs:
-	@echo "The guide is in docs/: start with docs/index.md"
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "[docs] Sphinx"
+	@$(PIP) -e '.[docs]' || { echo "Could not install Sphinx; see the message of pip above."; exit 1; }
+	@touch $@
+
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+	@echo "Open docs/_build/index.html"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo docs/_build docs/gallery docs/reference/parts
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

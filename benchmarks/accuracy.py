@@ -1,8 +1,9 @@
-"""How accurate the paper's networks are after a fixed time of training, one network per process.
+"""Compare ways to train a network: losses, presets, structures, one run per process.
 
 python benchmarks/accuracy.py run residual --minutes 30      # train and test one of CONFIGURATIONS; resumes by itself
-python benchmarks/accuracy.py classical                      # ISTA, IHT, ℓ1 and the others on the same test signals
 python benchmarks/accuracy.py table                          # all results so far
+
+The paper's own comparison of methods is ``maxsparse reproduce basic``.
 
 Every result is a file in benchmarks/results/accuracy, with seed, settings, versions and command.
 """
@@ -14,7 +15,6 @@ import json
 import platform
 import shlex
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -116,25 +116,6 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def classical(arguments: argparse.Namespace) -> None:
-    for method in arguments.methods:
-        for whitened in (False, True):
-            strict, loose, seconds = [], [], 0.0
-            for d in SPARSITIES:
-                X, Y = test_signals("uniform", d, arguments.test)
-                begun = time.perf_counter()
-                sparsity = d if method in ("omp", "iht") else None
-                result = ms.solve(dictionary(), Y, method=method, sparsity=sparsity, precondition=whitened)
-                seconds += time.perf_counter() - begun
-                strict.append(ms.metrics.strict_accuracy(X, result.scores))
-                loose.append(ms.metrics.loose_accuracy(X, result.scores, N))
-            label = f"{method}-whitened" if whitened else method
-            write(
-                label,
-                {"strict": strict, "loose": loose, "seconds": seconds, "test_signals_per_sparsity": arguments.test},
-            )
-
-
 def write(folder: Path, label: str, result: dict) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     result |= {
@@ -174,10 +155,6 @@ def main() -> None:
     one.add_argument("--label", help="name of the result, by default that of the configuration")
     one.add_argument("--test", type=int, default=5000, help="test signals per sparsity")
     one.set_defaults(run=run)
-    other = commands.add_parser("classical")
-    other.add_argument("--methods", nargs="+", default=["omp", "ista", "iht", "l1", "sbl"])
-    other.add_argument("--test", type=int, default=1000)
-    other.set_defaults(run=classical)
     commands.add_parser("table").set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)

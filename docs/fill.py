@@ -1,6 +1,11 @@
-"""Fill the blocks ``<!-- results: NAME -->`` of the pages here from results/laptop/NAME/results.json.
+"""Fill the blocks of the pages here from results/laptop/NAME/results.json, so that no number is typed by hand.
 
-Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date.
+Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
+
+``<!-- results: NAME -->``     claims, tables and provenance of one experiment
+``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
+``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
+``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
 
 from __future__ import annotations
@@ -9,10 +14,13 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results" / "laptop"
-BLOCK = re.compile(r"(<!-- results: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BENCHMARKS = DOCS.parent / "benchmarks" / "results"
+BLOCK = re.compile(r"(<!-- (results|experiment): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
@@ -26,24 +34,101 @@ def plain(text: str) -> str:
     return text.replace("*", "\\*")
 
 
-def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment."""
-    results = json.loads((RESULTS / name / "results.json").read_text(encoding="utf-8"))
-    claims = [
+def read(name: str) -> dict[str, Any] | None:
+    """Return the results of one experiment, None where it was not run."""
+    path = RESULTS / name / "results.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def claims_of(results: dict[str, Any]) -> str:
+    """Return what is claimed next to what was measured."""
+    rows = [
         [f"{plain(c['claim'])} *({c['where']})*", plain(c["measured"]), f"**{c['verdict']}**"]
         for c in results["claims"]
     ]
-    parts = [table(["the paper claims", "measured", "verdict"], claims)]
-    for item in results["tables"]:
-        parts.append(f"*{item['caption']}*\n\n{table(item['header'], item['rows'])}")
-    seeds = len(results["seeds"])
-    parts.append(f"`{results['command']}`; {seeds} seeds, maxsparse {results['versions']['maxsparse']}.")
-    return "\n\n".join(parts)
+    return table(["the paper claims", "measured", "verdict"], rows)
+
+
+def tables_of(results: dict[str, Any]) -> list[str]:
+    """Return all tables with their captions."""
+    return [f"*{plain(item['caption'])}*\n\n{table(item['header'], item['rows'])}" for item in results["tables"]]
+
+
+def provenance(results: dict[str, Any]) -> str:
+    """Say how it was run, and which seeds of the preset are missing."""
+    seeds = results["seeds"]
+    missing = [seed for seed in results["settings"]["seeds"] if seed not in seeds]
+    count = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+    if missing:
+        again = f"maxsparse reproduce {results['experiment']} --preset {results['preset']}"
+        count += f" of {len(seeds) + len(missing)}, **the others were not run**; `{again}` takes them up"
+    return f"`{results['command']}`; {count}; maxsparse {results['versions']['maxsparse']}."
+
+
+def block(name: str) -> str:
+    """Return claims, tables and provenance of one experiment, or the decision table."""
+    if name == "choose":
+        return choose()
+    results = read(name)
+    if results is None:
+        raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
+    return "\n\n".join([claims_of(results), *tables_of(results), provenance(results)])
+
+
+def section(name: str) -> str:
+    """Return all there is to say about one experiment."""
+    results = read(name)
+    if results is None:
+        return f"**Not run.** `maxsparse reproduce {name} --preset laptop` runs it; then `python docs/fill.py`."
+    pictures = [
+        f"![{plain(figure['caption'])}](../results/laptop/{name}/{figure['name']}.png)\n\n*{plain(figure['caption'])}*"
+        for figure in results["figures"]
+    ]
+    head = f"{results['paper']}. {plain(results['about'])}"
+    details = "\n\n".join(tables_of(results))
+    folded = f"<details><summary>Tables</summary>\n\n{details}\n\n</details>" if details else ""
+    return "\n\n".join(part for part in [head, claims_of(results), *pictures, folded, provenance(results)] if part)
+
+
+def verdicts(names: list[str]) -> str:
+    """Return one line per claim."""
+    rows = []
+    for name in names:
+        results = read(name)
+        if results is None:
+            rows.append([f"`{name}`", "", "not run"])
+            continue
+        rows += [[f"`{name}`", f"{plain(c['claim'])} *({c['where']})*", c["verdict"]] for c in results["claims"]]
+    return table(["experiment", "claim", "verdict"], rows)
+
+
+def choose() -> str:
+    """Return the decision table: share of supports right for every method and problem, the best in bold."""
+    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
+    methods = list(results["rows"][0]["figures"])
+    rows, speeds = [], {method: [] for method in methods}
+    for row in results["rows"]:
+        shares = {method: row["figures"][method][0] for method in methods}
+        best = max(shares.values())
+        cells = [f"**{share:.2f}**" if share > best - 0.01 else f"{share:.2f}" for share in shares.values()]
+        rows.append([row["problem"], *cells])
+        for method in methods:
+            speeds[method].append(row["figures"][method][1])
+    rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
+    about = (
+        f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
+        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
+        f"level, and the d best scores count. `{results['command']}`."
+    )
+    return f"{table(['problem', *methods], rows)}\n\n{about}"
 
 
 def filled(text: str) -> str:
     """Return a page with its blocks filled."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{block(match[2])}\n\n{match[3]}", text)
+    make = {"results": block, "experiment": section}
+    text = BLOCK.sub(lambda match: f"{match[1]}\n{make[match[2]](match[3])}\n\n{match[4]}", text)
+    names = re.findall(r"<!-- experiment: ([a-z-]+) -->", text)
+    return VERDICTS.sub(lambda match: f"{match[1]}\n{verdicts(names)}\n\n{match[2]}", text)
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """The code in README.md and docs/ runs as it stands, and no link is dead."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,15 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
 def test_links_and_pictures_exist(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.long
+def test_the_documentation_builds_without_warnings(tmp_path):
+    pytest.importorskip("sphinx_gallery")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "plot_gallery=0"]
+    done = subprocess.run([*command, str(ROOT / "docs"), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "reference" / "parts" / "maxsparse.recovery.SparseRecoverer.html").exists()
 
 
 def photographs(folder):

@@ -14,13 +14,14 @@ ROOT = Path(maxsparse.__file__).parent
 ORDER = [
     {"_validation", "_progress"},
     {"files"},
-    {"dictionaries", "signals", "metrics", "result"},
+    {"dictionaries", "signals", "metrics", "result", "complex_data"},
     {"theory"},
     {"solvers"},
     {"networks"},
     {"training"},
     {"recovery"},
-    {"stereo", "distributed"},
+    {"stereo", "streaming", "export"},
+    {"distributed"},
     {"experiments"},
     {"cli"},
     {"__main__"},
@@ -66,7 +67,10 @@ def test_import_is_light():
     assert not heavy & loaded
 
 
-@pytest.mark.parametrize("name", ["dictionaries", "signals", "metrics", "theory", "solvers", "stereo", "recovery"])
+CLASSICAL = ["complex_data", "dictionaries", "signals", "metrics", "theory", "solvers", "stereo", "recovery"]
+
+
+@pytest.mark.parametrize("name", CLASSICAL)
 def test_nothing_classical_loads_torch(name):
     code = f"import sys, maxsparse; maxsparse.{name}; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

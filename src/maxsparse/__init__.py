@@ -24,7 +24,21 @@ __version__ = "0.1.0"
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
-    from maxsparse import dictionaries, metrics, networks, recovery, signals, solvers, stereo, theory, training
+    from maxsparse import (
+        complex_data,
+        dictionaries,
+        distributed,
+        export,
+        metrics,
+        networks,
+        recovery,
+        signals,
+        solvers,
+        stereo,
+        streaming,
+        theory,
+        training,
+    )
     from maxsparse.recovery import SparseRecoverer, load
     from maxsparse.result import Result
     from maxsparse.solvers import solve
@@ -33,7 +47,10 @@ __all__ = [
     "Result",
     "SparseRecoverer",
     "__version__",
+    "complex_data",
     "dictionaries",
+    "distributed",
+    "export",
     "load",
     "metrics",
     "networks",
@@ -42,12 +59,16 @@ __all__ = [
     "solve",
     "solvers",
     "stereo",
+    "streaming",
     "theory",
     "training",
 ]
 
 # Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
-_MODULES = ("dictionaries", "metrics", "networks", "recovery", "signals", "solvers", "stereo", "theory", "training")
+_MODULES = (
+    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "recovery", "signals", "solvers"),
+    *("stereo", "streaming", "theory", "training"),
+)
 _OBJECTS = {
     "Result": "maxsparse.result",
     "SparseRecoverer": "maxsparse.recovery",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["track"]
+__all__ = ["bar", "track"]
 
 T = TypeVar("T")
 DELAY_SECONDS = 2.0
@@ -39,3 +40,28 @@ def _with_bar(rest: Iterable[T], label: str, done: int, total: int) -> Iterator[
         for item in rest:
             yield item
             progress.advance(task)
+
+
+@contextmanager
+def bar(total: int, done: int, label: str, show: bool) -> Iterator[Callable[[int], None]]:
+    """Give a function that moves a bar on standard error forward, with a count, the speed and the time left.
+
+    Like :func:`track`, it draws nothing where `show` is false or standard error is not a terminal.
+    """
+    if not show or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    # Chunks may take minutes: the speed is that of the last half hour, not rich's half minute.
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=1800) as progress:
+        task = progress.add_task(label, total=total, completed=done)
+        yield lambda count: progress.advance(task, count)

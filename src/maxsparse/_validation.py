@@ -40,8 +40,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
-            f"{name} is complex; stack real and imaginary parts: [[Re, -Im], [Im, Re]] for a dictionary, "
-            "[Re, Im] for signals"
+            f"Complex data not supported: {name} is complex; stack real and imaginary parts, with "
+            "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
         raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}")
@@ -109,13 +109,18 @@ def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
 
 def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:
     """Check signals (N, n) against a dictionary of the given shape (n, m); say what is transposed."""
-    n, m = shape
     signals = check_matrix(Y, name)
-    N, width = signals.shape
+    check_width((len(signals), signals.shape[1]), shape, name)
+    _check_range(signals, name, "signal")
+    return signals
+
+
+def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y") -> None:
+    """Check the shape (N, n) of signals that need not be in memory against that of a dictionary (n, m)."""
+    (N, width), (n, m) = signals, shape
     if width == n:
-        _check_range(signals, name, "signal")
-        return signals
-    got = f"{name} has shape {signals.shape} but Phi has shape {(n, m)}"
+        return
+    got = f"{name} has shape {signals} but Phi has shape {(n, m)}"
     if n == N:
         raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {name}.T")
     if m == width:

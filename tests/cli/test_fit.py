@@ -159,3 +159,22 @@ def test_hyperparameters_are_stored_as_given(Phi, tmp_path):
     stored = networks.load(tmp_path / "m.safetensors").network.hyperparameters
     assert json.loads(json.dumps(stored)) == stored
     assert (stored["hidden"], stored["cell"], stored["feedback"]) == (4, "gru", True)
+
+
+def test_the_bundled_network_is_tuned(Phi, tmp_path):
+    path = tmp_path / "m.safetensors"
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(path), "--network", "learned_sbl", "--minutes", "0.02"])
+    assert done.exit_code == 0, done.output
+    model = ms.load(path)
+    np.testing.assert_array_equal(model.Phi, np.load(Phi))
+    from maxsparse.recovery.scores import bundled_weights
+
+    assert not np.array_equal(model.weights_.first, bundled_weights().first)
+    assert CliRunner().invoke(app, ["fit", Phi, "--network", "learned_sbl"]).exit_code == 2
+
+
+def test_figures_as_json(Phi, tmp_path):
+    options = ["--samples", "640", "--threads", "1", "--set", "width=16", "--set", "depth=4", "--batch-size", "64"]
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(tmp_path / "m.safetensors"), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["samples"] == 640

@@ -63,6 +63,7 @@ def test_list():
         (["rank-one", "--methods", "nonsense"], "'nonsense' is not one of iht"),
         (["rank-one", "--methods", ","], "name at least one method"),
         (["rank-one", "--jobs", "0"], "should be"),
+        (["rank-one", "--seeds", "0;1"], "'0;1' is not a list of numbers like 0,1,2"),
     ],
 )
 def test_bad_use_is_exit_code_2(arguments, message, tmp_path):

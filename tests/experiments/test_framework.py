@@ -112,7 +112,7 @@ def test_a_stopped_run_resumes_and_ends_like_one_that_was_not(toy, tmp_path, sto
     assert outcome.resumed == stop_at
     assert len(toy.calls) == 9  # none twice
     again = read(outcome.folder)
-    for name in ("summary", "claims", "figures", "tables", "settings", "seeds", "fingerprint"):
+    for name in ("summary", "claims", "figures", "tables", "settings", "seeds"):
         assert again[name] == whole[name]
     assert (outcome.folder / "curve.svg").read_bytes() == (
         tmp_path / "whole" / "laptop" / "toy" / "curve.svg"
@@ -159,6 +159,71 @@ def test_foreign_results_are_replaced(toy, tmp_path, content):
     (folder / "results.json").write_text(content)
     assert experiments.run("toy", output=tmp_path).resumed == 0
     assert len(read(folder)["tasks"]) == 9
+
+
+def test_more_seeds_do_not_undo_the_others(toy, tmp_path, monkeypatch):
+    experiments.run("toy", output=tmp_path)
+    toy.calls.clear()
+    monkeypatch.setattr(Toy, "presets", {**Toy.presets, "laptop": {"points": [1, 2, 3], "seeds": [0, 1, 2, 3]}})
+    assert experiments.run("toy", output=tmp_path).resumed == 9
+    assert {call["seed"] for call in toy.calls} == {3}
+
+
+def test_seeds_can_be_run_one_after_the_other(toy, tmp_path):
+    outcome = experiments.run("toy", output=tmp_path, seeds=[1])
+    assert (outcome.tasks, outcome.resumed) == (3, 0)
+    assert read(outcome.folder)["command"] == "maxsparse reproduce toy --preset laptop --seeds 1"
+    results = read(experiments.run("toy", output=tmp_path, seeds=[0, 2]).folder)
+    assert results["seeds"] == [0, 1, 2]
+    assert results["command"] == "maxsparse reproduce toy --preset laptop"
+    assert len(toy.calls) == 9
+    with pytest.raises(ValueError, match="seed 7 is not one of the preset's: 0, 1, 2"):
+        experiments.run("toy", output=tmp_path, seeds=[7])
+
+
+class Comparison(Toy):
+    name = "comparison"
+    methods = ("first", "second")
+
+    def tasks(self, settings, methods):
+        return [{"method": method, "seed": seed} for method in methods for seed in settings["seeds"]]
+
+    def measure(self, settings, task):
+        self.calls.append(task["method"])
+        return [Record(task, {"square": 1.0})]
+
+
+@pytest.fixture
+def comparison(toy):
+    weights = ["old"]
+    experiments.register(Method("first", "First", lambda problem, Y: Y))
+    experiments.register(Method("second", "Second", lambda problem, Y: Y, depends=lambda: weights[0]))
+    experiment = Comparison()
+    experiments.register(experiment)
+    return experiment, weights
+
+
+def test_new_weights_undo_only_what_uses_them(comparison, tmp_path):
+    experiment, weights = comparison
+    experiments.run("comparison", output=tmp_path)
+    assert experiment.calls == ["first"] * 3 + ["second"] * 3
+    experiment.calls.clear()
+    weights[0] = "new"
+    assert experiments.run("comparison", output=tmp_path).resumed == 3
+    assert experiment.calls == ["second"] * 3
+
+
+def test_methods_that_are_not_run_again_stay_in_the_report(comparison, tmp_path):
+    experiment, _ = comparison
+    results = read(experiments.run("comparison", output=tmp_path, methods=["first"]).folder)
+    assert results["command"].endswith("--methods first")
+    results = read(experiments.run("comparison", output=tmp_path, methods=["second"]).folder)
+    assert {task["task"]["method"] for task in results["tasks"]} == {"first", "second"}
+    assert results["command"] == "maxsparse reproduce comparison --preset laptop"
+    experiment.calls.clear()
+    results = read(experiments.run("comparison", output=tmp_path, methods=["second"], fresh=True).folder)
+    assert experiment.calls == ["second"] * 3
+    assert len(results["tasks"]) == 6
 
 
 def test_the_page_needs_no_other_file(toy, tmp_path):

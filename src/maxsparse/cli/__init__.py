@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
 from maxsparse import __version__
+from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
+from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
+from maxsparse.cli.info import info
+from maxsparse.cli.recover import recover, solve
 from maxsparse.cli.reproduce import reproduce
 from maxsparse.cli.stereo import app as stereo
 
@@ -40,18 +45,29 @@ def options(
 
 
 app.command()(demo)
-app.command()(reproduce)
+app.command()(recover)
+app.command()(solve)
+app.command()(info)
+app.command()(bench)
 app.command()(fit)
+app.command()(export)
+app.command()(reproduce)
 app.add_typer(stereo, name="stereo")
 
 
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for a failure, 2 for bad use; no tracebacks for bad input."""
+    warnings.showwarning = _say_warning
     try:
         app(standalone_mode=True)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         typer.secho(f"maxsparse: {error}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         typer.secho("maxsparse: interrupted", err=True, fg="red")
         sys.exit(1)
+
+
+def _say_warning(message: Any, *rest: Any, **more: Any) -> None:
+    """Say a warning in one line, without the source code that it was raised from."""
+    typer.secho(f"maxsparse: warning: {message}", err=True, fg="yellow")

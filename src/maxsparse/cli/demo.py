@@ -1,114 +1,91 @@
-"""``maxsparse demo``: the paper's dictionary, what each method makes of it, and what is certified."""
+"""``maxsparse demo``: a tour of two minutes, from a coherent dictionary to certified answers."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from maxsparse import dictionaries, signals, theory
 from maxsparse._validation import FloatArray
+from maxsparse.cli.arguments import Json
+from maxsparse.cli.compare import OURS, Curve, compare, print_table
+from maxsparse.cli.printing import print_json
 from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from maxsparse.result import Result
-
 N_MEASUREMENTS, N_ATOMS = 20, 100
 SPARSITIES = range(1, 11)
 METHODS = ("omp", "iht", "l1", "sbl")  # one of each kind: greedy, thresholding, convex, Bayesian
-OURS = "SparseRecoverer"
 SEED = 0
 
 
-@dataclass(frozen=True)
-class Curve:
-    """What one method reached, for every sparsity."""
-
-    label: str
-    right: list[float]  # share of signals whose support is exactly right
-    certified: list[float]
-    false: int  # certified, but not right
-    milliseconds: list[float]  # per signal
-
-
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("maxsparse-demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for picture and files.")] = Path(
+        "maxsparse-demo"
+    ),
     signals_per_sparsity: Annotated[int, typer.Option("--signals", min=10, help="Signals per sparsity d.")] = 300,
+    as_json: Json = False,
 ) -> None:
-    """Build the paper's 20×100 dictionary and compare what recovers sparse signals from it.
+    """Take the tour: the paper's 20×100 dictionary, what classical methods make of it, and what is certified.
 
-    Prints a table and writes a picture. Example: maxsparse demo -o out --signals 1000
+    Prints a table, writes a picture, and leaves a dictionary and signals to try the other commands on.
+
+    Example: maxsparse demo -o out --signals 1000
     """
     output.mkdir(parents=True, exist_ok=True)
     Phi = dictionaries.decaying(N_MEASUREMENTS, N_ATOMS, rng=SEED)
     W, D = theory.precondition(Phi)
-    typer.echo(
-        f"Dictionary: {N_MEASUREMENTS} measurements, {N_ATOMS} atoms, singular values decaying like 1/i² "
-        f"(the paper's).\nCoherence {theory.coherence(Phi):.4f}; after whitening {theory.coherence(W @ Phi * D):.4f}.\n"
-        f"\nRecovering {signals_per_sparsity} signals for every number d of nonzeros. "
-        "The first run compiles, for a minute or two.\n"
-    )
-    typer.echo(
-        "Share of signals whose support is exactly right. The methods of the literature are told d;\n"
-        f"{OURS} is not, knows this dictionary as little as they do, and certifies its answers.\n"
-    )
-    curves = _measure(Phi, signals_per_sparsity)
+    coherences = theory.coherence(Phi), theory.coherence(W @ Phi * D)
+    methods = compare(Phi, METHODS, SPARSITIES, signals_per_sparsity, SEED)
+    if as_json:
+        curves = list(methods)
+    else:
+        _introduce(coherences, signals_per_sparsity)
+        curves = print_table(methods, len("omp, whitened") + 2, SPARSITIES)
     picture = output / "demo.png"
     _draw(Phi, W @ Phi * D, curves, picture)
-    ours = curves[-1]
-    typer.echo(f"\nCertified to be the sparsest, but wrong: {ours.false} of {len(SPARSITIES) * signals_per_sparsity}.")
-    typer.echo(f"Picture: {picture}\nNext: README.md has ten lines of Python; docs/index.md is the guide.")
+    _leave_files(Phi, output)
+    if as_json:
+        figures = {"coherence": coherences[0], "whitened_coherence": coherences[1], "picture": str(picture)}
+        print_json(figures | {"signals_per_sparsity": signals_per_sparsity, "methods": [c.as_dict() for c in curves]})
+    else:
+        _conclude(curves[-1], signals_per_sparsity, output)
 
 
-def _measure(Phi: FloatArray, N: int) -> list[Curve]:
-    """Run every method, printing a row of the table as soon as it is there."""
-    from maxsparse.recovery import SparseRecoverer  # compiled code: loaded only when used
-    from maxsparse.solvers import solve
-
-    def by_name(method: str, whitened: bool) -> Callable[[FloatArray, int], Result]:
-        return lambda Y, d: solve(Phi, Y, method=method, sparsity=d, precondition=whitened)
-
-    recoverers = {}
-    for method in METHODS:
-        recoverers[method] = by_name(method, False)
-        recoverers[f"{method}, whitened"] = by_name(method, True)
-    recoverers[OURS] = lambda Y, d: SparseRecoverer(Phi).recover(Y)
-    width = max(len(label) for label in recoverers)
-    typer.echo(f"{'':{width}}  " + "  ".join(f"d={d:<2}" for d in SPARSITIES) + "  ms/signal")
-    curves = []
-    for label, recover in recoverers.items():
-        curve = _curve(label, recover, Phi, N)
-        curves.append(curve)
-        _print_row(f"{label:{width}}", curve.right, sum(curve.milliseconds) / len(SPARSITIES))
-    _print_row(f"{'  … certified':{width}}", curves[-1].certified)
-    return curves
+def _introduce(coherences: tuple[float, float], N: int) -> None:
+    typer.echo(
+        f"1. A dictionary: {N_MEASUREMENTS} measurements, {N_ATOMS} atoms, singular values decaying like 1/i² "
+        f"(the paper's).\n   Coherence {coherences[0]:.4f}: some atoms are nearly the same. "
+        f"After whitening {coherences[1]:.4f}.\n\n"
+        f"2. What finds the sparsest x with y = Φx? {N} signals for every number d of nonzeros. "
+        "The first run compiles,\n   for a minute or two. Share of signals whose support is exactly right; the methods "
+        f"of the literature are told d,\n   {OURS} is not, knows this dictionary as little as they do, and certifies "
+        "its answers.\n"
+    )
 
 
-def _curve(label: str, recover: Callable[[FloatArray, int], Result], Phi: FloatArray, N: int) -> Curve:
-    shares, certified, milliseconds, false = [], [], [], 0
-    hardest = max(SPARSITIES)  # reaches every part of a method, so that all is compiled before the clock starts
-    recover(signals.sample(Phi, 2, sparsity=hardest, rng=SEED)[1], hardest)
-    for d in SPARSITIES:
-        X, Y = signals.sample(Phi, N, sparsity=d, rng=SEED + d)
-        begun = time.perf_counter()
-        result = recover(Y, d)
-        milliseconds.append(1e3 * (time.perf_counter() - begun) / N)
-        right = (result.support == (X != 0)).all(axis=1)
-        shares.append(float(right.mean()))
-        certified.append(float(result.certified.mean()))
-        false += int((result.certified & ~right).sum())
-    return Curve(label, shares, certified, false, milliseconds)
+def _conclude(ours: Curve, N: int, output: Path) -> None:
+    typer.echo(
+        f"\n3. Certificates. Certified to be the sparsest, but wrong: {ours.false} of {len(SPARSITIES) * N}.\n\n"
+        f"4. Picture: {output / 'demo.png'}\n\n"
+        "5. Where to go next:\n"
+        f"   maxsparse info {output / 'Phi.npy'}            what this dictionary is, and what to expect of it\n"
+        f"   maxsparse recover {output / 'Phi.npy'} {output / 'Y.npy'} -o {output / 'X.npz'}\n"
+        f"   maxsparse bench {output / 'Phi.npy'}           every method on a dictionary of yours\n"
+        "   README.md has ten lines of Python; docs/index.md is the guide."
+    )
 
 
-def _print_row(label: str, values: list[float], milliseconds: float | None = None) -> None:
-    tail = "" if milliseconds is None else f"  {milliseconds:9.3f}"
-    typer.echo(f"{label}  " + "  ".join(f"{value:4.2f}" for value in values) + tail)
+def _leave_files(Phi: FloatArray, output: Path) -> None:
+    """Write the dictionary and a thousand signals, for the commands that the tour ends with."""
+    for name, array in (("Phi", Phi), ("Y", signals.sample(Phi, 1000, sparsity=(1, 8), rng=SEED)[1])):
+        with atomic_write(output / f"{name}.npy") as stream:
+            np.save(stream, array)
 
 
 def _draw(Phi: FloatArray, whitened: FloatArray, curves: list[Curve], path: Path) -> None:
@@ -140,8 +117,6 @@ def _draw(Phi: FloatArray, whitened: FloatArray, curves: list[Curve], path: Path
 
 
 def _draw_cosines(axes: Axes, matrices: dict[str, FloatArray]) -> None:
-    import numpy as np
-
     for label, matrix in matrices.items():
         G = np.abs(matrix.T @ matrix)[np.triu_indices(matrix.shape[1], 1)]
         axes.hist(G, bins=50, range=(0, 1), alpha=0.6, density=True, label=label)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from maxsparse.cli.arguments import Json, parse_pairs, parse_sparsity, read_dictionary
+from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
     from maxsparse.training import Report
@@ -21,11 +23,16 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write, .safetensors.")
     ] = Path("model.safetensors"),
-    network: Annotated[str, typer.Option(help="residual, ista_net, iht_net or lstm.")] = "residual",
+    network: Annotated[
+        str,
+        typer.Option(
+            help="residual, ista_net, iht_net or lstm; learned_sbl tunes the bundled one to PHI (--minutes alone)."
+        ),
+    ] = "residual",
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Budget in minutes.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Budget in signals.")] = None,
     sparsity: Annotated[
-        str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. [default: 1:n/2]")
+        str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. (default: 1:n/2)")
     ] = None,
     amplitudes: Annotated[str, typer.Option(help="uniform, gaussian or unit.")] = "uniform",
     noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of noise on the signals.")] = 0.0,
@@ -45,6 +52,7 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run that writes MODEL.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a network to recover sparse signals of one dictionary.
 
@@ -55,6 +63,9 @@ def fit(
 
     Several processes: torchrun --standalone --nproc-per-node 2 -m maxsparse fit Phi.npy -o m.safetensors --minutes 30
     """
+    if network == "learned_sbl" and not resume:
+        _tune(dictionary, output, minutes, noise, seed, as_json)
+        return
     from maxsparse import training  # torch: loaded only when used
 
     first = int(os.environ.get("RANK", "0")) == 0
@@ -62,7 +73,7 @@ def fit(
         "device": device,
         "n_threads": threads,
         "progress": True,
-        "callback": _print_line,
+        "callback": None if as_json else _print_line,
         "resume_command": shlex.join(["maxsparse", "fit", "--resume", "-o", str(output)]),
     }
     try:
@@ -83,14 +94,14 @@ def fit(
             _, report = training.fit(
                 load(dictionary),
                 network,
-                sparsity=_parse_sparsity(sparsity),
+                sparsity=parse_sparsity(sparsity),
                 amplitudes=amplitudes,
                 noise=noise,
                 snr_db=snr_db,
                 loss=loss,
                 set_size=set_size,
                 settings=settings,
-                hyperparameters=_parse_hyperparameters(hyperparameter or []),
+                hyperparameters=parse_pairs(hyperparameter or []),
                 output=output,
                 rng=seed,
                 minutes=minutes,
@@ -104,10 +115,29 @@ def fit(
         if first:
             typer.secho(f"maxsparse: {stop}", err=True)
         raise typer.Exit(130) from stop
-    if first:
+    if first and as_json:
+        figures = {"samples": report.samples, "seconds": report.seconds, "best": report.best}
+        print_json({"output": str(output), **figures, "history": report.history})
+    elif first:
         typer.echo(
             f"{output}: {report.samples:,} signals in {report.seconds:.0f} s; best after {report.best['samples']:,}."
         )
+
+
+def _tune(dictionary: Path | None, output: Path, minutes: float | None, noise: float, seed: int, as_json: bool) -> None:
+    """Tune the bundled network to a dictionary and write a recoverer."""
+    if dictionary is None:
+        raise typer.BadParameter("which dictionary? Give a file", param_hint="PHI")
+    if not minutes:
+        raise typer.BadParameter("say how long to tune learned_sbl, in minutes", param_hint="--minutes")
+    from maxsparse.recovery import SparseRecoverer
+
+    model = SparseRecoverer(read_dictionary(dictionary), noise=noise, random_state=seed)
+    model.fit(minutes=minutes).save(output)
+    if as_json:
+        print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
+    else:
+        typer.echo(f"{output}: the bundled network, tuned for {minutes:g} minutes.")
 
 
 def _print_line(report: Report) -> None:
@@ -117,29 +147,3 @@ def _print_line(report: Report) -> None:
         for key, label in (("strict", "s-acc"), ("loose", "l-acc"))
     )
     typer.echo(f"{report.samples:>11,} signals  loss {entry['loss']:8.4f}  {accuracies}")
-
-
-def _parse_sparsity(text: str | None) -> int | tuple[int, int] | None:
-    if text is None:
-        return None
-    try:
-        numbers = [int(part) for part in text.split(":")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 2):
-        raise typer.BadParameter(f"{text!r} is neither a number nor LOW:HIGH", param_hint="--sparsity")
-    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
-
-
-def _parse_hyperparameters(pairs: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; a value is JSON (200, 0.5, true), or a plain word."""
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        name, found, value = pair.partition("=")
-        if not found or not name.isidentifier():
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
-        try:
-            parsed[name] = json.loads(value)
-        except ValueError:
-            parsed[name] = value
-    return parsed

@@ -18,9 +18,17 @@ def reproduce(
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), laptop (minutes) or paper.")] = "laptop",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all results.")] = Path("results"),
     methods: Annotated[
-        str | None, typer.Option("--methods", help="Methods to compare, separated by commas.", show_default=False)
+        str | None, typer.Option("--methods", help="Methods to run, separated by commas.", show_default=False)
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Seeds to run, separated by commas.", show_default=False)
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", help="Address of a dask scheduler to run on.", show_default=False),
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="Where networks train: auto, cpu, cuda.")] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of resuming.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
 ) -> None:
@@ -45,6 +53,7 @@ def reproduce(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="NAME") from error
     wanted = _wanted_methods(methods)
+    chosen = _wanted_seeds(seeds)
     try:
         for each in known if name == "all" else [name]:
             compares = bool(experiments.get(each).methods)
@@ -53,7 +62,10 @@ def reproduce(
                 preset=preset,
                 output=output,
                 methods=wanted if compares or name != "all" else None,
+                seeds=chosen,
                 jobs=jobs,
+                scheduler=scheduler,
+                device=device,
                 fresh=fresh,
                 progress=True,
             )
@@ -76,6 +88,15 @@ def _wanted_methods(methods: str | None) -> list[str] | None:
     if not wanted:
         raise typer.BadParameter("name at least one method", param_hint="--methods")
     return wanted
+
+
+def _wanted_seeds(seeds: str | None) -> list[int] | None:
+    if seeds is None:
+        return None
+    try:
+        return [int(seed) for seed in seeds.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{seeds!r} is not a list of numbers like 0,1,2", param_hint="--seeds") from error
 
 
 def _list(known: list[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maxsparse.experiments.data import Data, Record
+from maxsparse.experiments.recipes import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +68,8 @@ class Experiment(ABC):
     paper: ClassVar[str]  # where in the paper
     about: ClassVar[str]  # the protocol, in a few sentences
     claims: ClassVar[tuple[Claim, ...]]
-    presets: ClassVar[dict[str, dict[str, Any]]]  # settings by preset; JSON values
+    # Settings by preset; JSON values. "seeds" and "training" reach the measurements through tasks and recipes alone.
+    presets: ClassVar[dict[str, dict[str, Any]]]
     methods: ClassVar[tuple[str, ...]] = ()  # methods compared by default; () for experiments that compare none
 
     @abstractmethod
@@ -81,6 +83,10 @@ class Experiment(ABC):
     @abstractmethod
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare what was measured with what the paper claims, claim by claim."""
+
+    def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
+        """List the networks that a task needs; they are trained before it, once for all tasks and experiments."""
+        return []
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """List the figures."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,21 @@ __all__ = ["Journal", "fingerprint", "plain"]
 NAME = ".journal.jsonl"
 
 
-def fingerprint(experiment: str, settings: dict[str, Any]) -> str:
-    """Return a hash of what the record of a task depends on besides the task: records of another one are not reused."""
-    text = json.dumps([experiment, __version__, settings], sort_keys=True)
+def fingerprint(experiment: str, settings: dict[str, Any], depends: Sequence[str] = ()) -> str:
+    """Return a hash of what the record of a task depends on besides the task: records of another one are not reused.
+
+    Parameters
+    ----------
+    experiment : str
+        Its name.
+    settings : dict
+        Those of the preset. The seeds are left out, because a task has its own; so is the training plan, because
+        `depends` names the networks that a task needs. More seeds or another plan do not undo the rest.
+    depends : sequence of str
+        Hashes of networks and weights.
+    """
+    own = {name: value for name, value in settings.items() if name not in ("seeds", "training")}
+    text = json.dumps([experiment, __version__, own, *depends], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -37,28 +50,43 @@ def plain(value: Any) -> Any:
 
 
 class Journal:
-    """The tasks of one run that are done, in memory and in ``folder/.journal.jsonl``."""
+    """The tasks of one run that are done, in memory and in ``folder/.journal.jsonl``.
 
-    def __init__(self, folder: Path, key: str, fresh: bool) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    tasks : sequence of (dict, str)
+        Every task of the experiment with its fingerprint; what else is on disk is of no use.
+    again : sequence of dict
+        Tasks to do again, done or not.
+    """
+
+    def __init__(
+        self, folder: Path, tasks: Sequence[tuple[dict[str, Any], str]], again: Sequence[dict[str, Any]] = ()
+    ) -> None:
         self.path = folder / NAME
-        self.key = key
+        self._keys = {_name(task): key for task, key in tasks}
+        self._again = {_name(task) for task in again}
         self.done: dict[str, tuple[list[Record], float]] = {}
-        if fresh:
-            self.path.unlink(missing_ok=True)
-        else:
-            self._read_results(folder / "results.json")
-            self._read_journal()
+        self._read_results(folder / "results.json")
+        self._read_journal()
+        self._again = set()
         # Opened here and kept open: a folder that cannot be written to shows before any work is done.
         self._stream = self.path.open("a", encoding="utf-8")
 
     def add(self, task: dict[str, Any], records: list[Record], seconds: float) -> None:
         """Note a finished task, on disk before this returns."""
         # Through JSON and back, so that a resumed run cannot differ from one that was not stopped.
-        line = json.dumps(_entry(self.key, task, records, seconds), allow_nan=False)
+        line = json.dumps(_entry(self.key(task), task, records, seconds), allow_nan=False)
         self._stream.write(line + "\n")
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._take(json.loads(line))
+
+    def key(self, task: dict[str, Any]) -> str:
+        """Return the fingerprint of a task."""
+        return self._keys[_name(task)]
 
     def has(self, task: dict[str, Any]) -> bool:
         """Tell whether a task is done."""
@@ -88,18 +116,19 @@ class Journal:
         try:
             results = json.loads(path.read_text(encoding="utf-8"))
             for entry in results["tasks"]:
-                self._take({**entry, "key": results["fingerprint"]})
+                self._take(entry)
         except (OSError, ValueError, KeyError, TypeError):  # no results, or not ours: they will be written anew
             return
 
     def _take(self, entry: dict[str, Any]) -> None:
-        if entry.get("key") != self.key:
+        name = _name(entry["task"])
+        if name in self._again or entry["key"] != self._keys.get(name):
             return
         records = [
             Record(r["where"], {k: math.nan if v is None else float(v) for k, v in r["values"].items()})
             for r in entry["records"]
         ]
-        self.done[_name(entry["task"])] = records, float(entry["seconds"])
+        self.done[name] = records, float(entry["seconds"])
 
 
 def _entry(key: str, task: dict[str, Any], records: list[Record], seconds: float) -> dict[str, Any]:

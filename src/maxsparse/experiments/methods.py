@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from maxsparse._validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
+from maxsparse.experiments.recipes import Recipe, current_store
+from maxsparse.experiments.training_plans import NETWORK_METHODS, Training
 from maxsparse.result import Result
 from maxsparse.theory import null_low_rank
 
@@ -30,12 +35,18 @@ class Problem:
         Rank of the disturbing low-rank term, where there is one.
     cluster_sparsity : int or None
         Number of clusters in use, where there are clusters.
+    noise : float
+        Standard deviation of the noise on every measurement.
+    training : Training or None
+        What networks are trained on, where there are any.
     """
 
     dictionary: FloatArray | ClusteredDictionary
     sparsity: int
     rank: int | None = None
     cluster_sparsity: int | None = None
+    noise: float = 0.0
+    training: Training | None = None
 
     @property
     def Phi(self) -> FloatArray:
@@ -57,12 +68,18 @@ class Method:
         ``recover(problem, Y) -> Result`` or scores of shape (N, m).
     applies : callable
         ``applies(problem)`` is False where the method makes no sense; such points are left out.
+    recipe : callable or None
+        ``recipe(training)`` says how the network of the method is trained, for methods that have one.
+    depends : callable
+        A text that changes where answers of the method may change; its results are then measured again.
     """
 
     name: str
     label: str
     recover: Callable[[Problem, FloatArray], Result | FloatArray]
     applies: Callable[[Problem], bool] = lambda problem: True
+    recipe: Callable[[Training], Recipe] | None = None
+    depends: Callable[[], str] = lambda: ""
 
     def scores(self, problem: Problem, Y: FloatArray) -> FloatArray:
         """Return scores (N, m), from whatever the method returns."""
@@ -70,13 +87,50 @@ class Method:
         return answer.scores if isinstance(answer, Result) else np.asarray(answer)
 
 
-def _solver(method: str, *, whitened: bool = False, **options: Any) -> Callable[[Problem, FloatArray], Result]:
+def _solver(
+    method: str, *, whitened: bool = False, told: bool = True, **options: Any
+) -> Callable[[Problem, FloatArray], Result]:
+    """Return a classical solver; `told` says whether it is given the number of nonzeros."""
+
     def recover(problem: Problem, Y: FloatArray) -> Result:
         from maxsparse.solvers import solve  # compiled code: loaded only when used
 
-        return solve(problem.Phi, Y, method=method, sparsity=problem.sparsity, precondition=whitened, **options)
+        more = {"noise": problem.noise} if problem.noise else {}
+        sparsity = problem.sparsity if told else None
+        return solve(problem.Phi, Y, method=method, sparsity=sparsity, precondition=whitened, **options, **more)
 
     return recover
+
+
+def _network_method(name: str, label: str) -> Method:
+    def recover(problem: Problem, Y: FloatArray) -> FloatArray:
+        if problem.training is None:
+            raise ValueError("this problem has nothing to train a network on")
+        return current_store().network(problem.training.recipe(name)).scores(Y)
+
+    return Method(name, label, recover, _has_training, recipe=lambda training: training.recipe(name))
+
+
+def _recoverer(problem: Problem, Y: FloatArray) -> Result:
+    """Return the answer after the search; its scores are the magnitudes of its coefficients, as for any estimate."""
+    from dataclasses import replace
+
+    from maxsparse.recovery import SparseRecoverer
+
+    return replace(SparseRecoverer(problem.Phi, noise=problem.noise).recover(Y), explicit_scores=None)
+
+
+def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
+    from maxsparse.recovery.scores import LearnedScores
+
+    return LearnedScores(problem.Phi)(np.asarray(Y, dtype=np.float64), problem.noise)[0]
+
+
+@cache
+def _bundled_weights() -> str:
+    """Return the hash of the bundled weights: only what uses them is measured again after they were trained anew."""
+    file = resources.files("maxsparse.recovery") / "weights" / "learned_sbl.safetensors"
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 def _iht_nulled(problem: Problem, Y: FloatArray) -> Result:
@@ -100,9 +154,24 @@ def _has_rank(problem: Problem) -> bool:
     return problem.rank is not None
 
 
+def _has_training(problem: Problem) -> bool:
+    return problem.training is not None
+
+
 def _has_clusters(problem: Problem) -> bool:
     return isinstance(problem.dictionary, ClusteredDictionary) and problem.cluster_sparsity is not None
 
+
+NETWORK_LABELS = {
+    "residual": "residual network",
+    "residual-raw": "residual network, input not whitened",
+    "residual-plain": "no residual connections",
+    "residual-helu": "HELU instead of ReLU",
+    "residual-squares": "least-squares loss",
+    "ista-net": "ISTA-Net",
+    "iht-net": "IHT-Net",
+    "lstm": "LSTM",
+}
 
 BUILT_IN = {
     method.name: method
@@ -114,9 +183,14 @@ BUILT_IN = {
         Method("aiht", "A-IHT", _aiht, _has_clusters),
         Method("omp", "OMP", _solver("omp")),
         Method("omp-whitened", "OMP, whitened", _solver("omp", whitened=True)),
-        Method("l1", "ℓ1", _solver("l1")),
-        Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True)),
-        Method("sbl", "SBL", _solver("sbl")),
-        Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True)),
+        Method("ista", "ISTA (ℓ1)", _solver("ista", told=False)),
+        Method("ista-whitened", "ISTA, whitened", _solver("ista", whitened=True, told=False)),
+        Method("l1", "ℓ1", _solver("l1", told=False)),
+        Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True, told=False)),
+        Method("sbl", "SBL", _solver("sbl", told=False)),
+        Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
+        *(_network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
+        Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_bundled_weights),
+        Method("recoverer", "SparseRecoverer", _recoverer, depends=_bundled_weights),
     )
 }

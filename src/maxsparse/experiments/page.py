@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from maxsparse.experiments.registry import names
 from maxsparse.files import atomic_write
 
 __all__ = ["write_pages"]
@@ -18,7 +19,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; p
 h1 { font-size: 1.6rem; line-height: 1.2; }
 h2 { font-size: 1.3rem; margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 h3 { font-size: 1.05rem; margin-top: 1.5rem; }
-figure { margin: 1rem 0; } img { width: 100%; height: auto; background: #fff; } figcaption { font-size: .9rem; }
+figure { margin: 1rem 0; } img { width: 100%; min-width: 36rem; height: auto; background: #fff; }
+figcaption { font-size: .9rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
 th, td { border: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
 code, pre { background: var(--soft); padding: .1rem .3rem; overflow-x: auto; } pre { padding: .6rem; }
@@ -33,7 +35,11 @@ def write_pages(folder: Path) -> None:
     """Write the page of one run, and beside it the page of all runs of the same preset."""
     results = _read(folder)
     _write(folder / "index.html", f"{results['title']} ({results['preset']})", [(results, folder)])
-    everything = [(_read(path.parent), path.parent) for path in sorted(folder.parent.glob("*/results.json"))]
+    known = {name: position for position, name in enumerate(names())}
+    found = sorted(
+        folder.parent.glob("*/results.json"), key=lambda path: (known.get(path.parent.name, len(known)), path)
+    )
+    everything = [(_read(path.parent), path.parent) for path in found]
     _write(folder.parent / "index.html", f"maxsparse: all results ({results['preset']})", everything)
 
 
@@ -92,7 +98,7 @@ def _figure(path: Path, caption: str) -> str:
         return f"<p><em>{escape(path.name)} is missing; run the command again to draw it.</em></p>"
     data = base64.b64encode(path.read_bytes()).decode()
     return (
-        f'<figure><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
+        f'<figure><div class="wide"><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}"></div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 

@@ -15,9 +15,20 @@ __all__ = ["GROUP", "get", "methods", "names", "register"]
 GROUP = "maxsparse.experiments"
 # Loaded when first asked for: the list of names needs none of them.
 MODULES = {
+    "basic": "maxsparse.experiments.basic",
+    "runtime": "maxsparse.experiments.runtime",
+    "data-size": "maxsparse.experiments.data_size",
+    "ablations": "maxsparse.experiments.ablations",
+    "distributions": "maxsparse.experiments.distributions",
+    "lstm": "maxsparse.experiments.lstm",
     "rank-one": "maxsparse.experiments.rank_one",
     "rip": "maxsparse.experiments.rip",
     "clustered": "maxsparse.experiments.clustered",
+    "noise": "maxsparse.experiments.noise",
+    "scale": "maxsparse.experiments.scale",
+    "zero-shot": "maxsparse.experiments.zero_shot",
+    "phase": "maxsparse.experiments.phase",
+    "stereo": "maxsparse.experiments.stereo",
 }
 
 _experiments: dict[str, Experiment] = {}

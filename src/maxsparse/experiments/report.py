@@ -22,7 +22,7 @@ from maxsparse.files import atomic_write
 __all__ = ["write_report"]
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "matplotlib")
-Done = tuple[dict[str, Any], list[Record], float]  # task, records, seconds
+Done = tuple[dict[str, Any], str, list[Record], float]  # task, its fingerprint, records, seconds
 
 
 def write_report(
@@ -32,10 +32,9 @@ def write_report(
     done: list[Done],
     folder: Path,
     command: str,
-    key: str,
 ) -> list[Verdict]:
     """Write results.json, NAME.svg and NAME.png per picture, tables.md, index.html; return the verdicts."""
-    data = Data(record for _, records, _ in done for record in records)
+    data = Data(record for *_, records, _ in done for record in records)
     verdicts = experiment.judge(settings, data)
     if preset == "smoke":  # too small to say anything
         verdicts = [replace(verdict, verdict=UNTESTED) for verdict in verdicts]
@@ -56,7 +55,6 @@ def write_report(
         "seeds": sorted({task["seed"] for task, *_ in done}),
         "versions": _versions(),
         "machine": _machine(),
-        "fingerprint": key,
         "claims": [
             {"claim": v.claim.text, "where": v.claim.where, "measured": v.measured, "verdict": v.verdict}
             for v in verdicts
@@ -65,8 +63,8 @@ def write_report(
         "tables": [{"name": t.name, "caption": t.caption, "header": t.header, "rows": t.rows} for t in tables],
         "summary": data.summary(),
         "tasks": [
-            {"task": t, "seconds": s, "records": [{"where": r.where, "values": r.values} for r in records]}
-            for t, records, s in done
+            {"task": t, "key": k, "seconds": s, "records": [{"where": r.where, "values": r.values} for r in records]}
+            for t, k, records, s in done
         ],
     }
     with atomic_write(folder / "results.json") as stream:

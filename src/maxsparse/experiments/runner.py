@@ -1,32 +1,25 @@
-"""Run an experiment: the tasks that are not done yet, here or in other processes, then the report."""
+"""Run an experiment: the tasks that are not done yet, here or elsewhere, then the report."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from maxsparse._progress import track
 from maxsparse._validation import check_choice, check_integer
 from maxsparse.experiments import registry
-from maxsparse.experiments.data import Record
 from maxsparse.experiments.experiment import Experiment, Verdict
 from maxsparse.experiments.journal import Journal, fingerprint
 from maxsparse.experiments.presets import PRESETS
+from maxsparse.experiments.recipes import Recipe, Store
 from maxsparse.experiments.report import write_report
-
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
+from maxsparse.experiments.workers import Work, on_cluster, on_processes
 
 __all__ = ["Interrupted", "Outcome", "run"]
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+NETWORKS = ".networks"  # folder of trained networks, beside the presets: all experiments share them
 
 
 class Interrupted(Exception):
@@ -64,7 +57,10 @@ def run(
     preset: str = "laptop",
     output: str | os.PathLike[str] = "results",
     methods: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
     jobs: int = 1,
+    scheduler: str | None = None,
+    device: str = "auto",
     fresh: bool = False,
     progress: bool = False,
 ) -> Outcome:
@@ -79,11 +75,19 @@ def run(
     output : str or path, default="results"
         Folder for all results.
     methods : sequence of str or None, default=None
-        Methods to compare; None takes those of the experiment and all plug-ins.
+        Methods to run; None takes those of the experiment and all plug-ins. What an earlier run has measured of the
+        others stays in the report.
+    seeds : sequence of int or None, default=None
+        Seeds to run, of those of the preset; None takes all. The others stay in the report in the same way.
     jobs : int, default=1
         Number of processes. Methods registered by a call, not by an entry point, are known to one process only.
+    scheduler : str or None, default=None
+        Address of a dask scheduler whose workers train and measure, in place of processes here.
+    device : str, default="auto"
+        Where networks are trained and run: ``"auto"`` takes CUDA where there is one, else the CPU.
     fresh : bool, default=False
         Do every task again. Otherwise tasks of an earlier run with the same settings, finished or stopped, are reused.
+        Trained networks are reused in any case; they are in ``output/.networks``.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -100,28 +104,53 @@ def run(
     preset = check_choice(preset, "preset", tuple(PRESETS))
     jobs = check_integer(jobs, "jobs", low=1)
     settings = experiment.presets[preset]
-    tasks = experiment.tasks(settings, _chosen_methods(experiment, methods))
     folder = Path(output) / preset / name
     folder.mkdir(parents=True, exist_ok=True)
-    key = fingerprint(name, settings)
-    journal = Journal(folder, key, fresh)
-    missing = [task for task in tasks if not journal.has(task)]
+    usual = _usual_methods(experiment)
+    chosen = _chosen_methods(experiment, methods)
+    known = experiment.tasks(settings, list(dict.fromkeys([*usual, *chosen])))
+    wanted = [task for task in experiment.tasks(settings, chosen) if task["seed"] in _chosen_seeds(settings, seeds)]
+    journal = Journal(folder, [(t, _key(experiment, settings, t)) for t in known], wanted if fresh else ())
+    missing = [task for task in wanted if not journal.has(task)]
     finished = False
     try:
-        for task, records, seconds in _measured(name, settings, missing, jobs, progress):
+        needed = [experiment.recipes(settings, task) for task in missing]
+        work = Work(name, settings, missing, needed, Store(Path(output) / NETWORKS, device), progress)
+        for task, records, seconds in on_processes(work, jobs) if scheduler is None else on_cluster(work, scheduler):
             journal.add(task, records, seconds)
-        command = f"maxsparse reproduce {name} --preset {preset}" + (
-            f" --methods {','.join(methods)}" if methods else ""
-        )
-        verdicts = write_report(
-            experiment, preset, settings, [(t, *journal.of(t)) for t in tasks], folder, command, key
-        )
+        shown = [task for task in known if journal.has(task)]
+        command = f"maxsparse reproduce {name} --preset {preset}"
+        if shown != experiment.tasks(settings, usual):
+            command += f" --methods {','.join(methods)}" if methods else ""
+            command += f" --seeds {','.join(map(str, seeds))}" if seeds else ""
+        done = [(task, journal.key(task), *journal.of(task)) for task in shown]
+        verdicts = write_report(experiment, preset, settings, done, folder, command)
         finished = True
     except KeyboardInterrupt as stop:
-        raise Interrupted(sum(map(journal.has, tasks)), len(tasks)) from stop
+        raise Interrupted(sum(map(journal.has, wanted)), len(wanted)) from stop
     finally:
         journal.close(finished)
-    return Outcome(folder, verdicts, len(tasks), len(tasks) - len(missing))
+    return Outcome(folder, verdicts, len(wanted), len(wanted) - len(missing))
+
+
+def _key(experiment: Experiment, settings: dict[str, Any], task: dict[str, Any]) -> str:
+    """Return the fingerprint of a task: of the settings, and of the networks and weights that its method uses."""
+    recipes: list[Recipe] = experiment.recipes(settings, task)
+    method = registry.methods().get(task.get("method", ""))
+    depends = [recipe.key for recipe in recipes] + ([method.depends()] if method and method.depends() else [])
+    return fingerprint(experiment.name, settings, depends)
+
+
+def _usual_methods(experiment: Experiment) -> list[str]:
+    return list(dict.fromkeys([*experiment.methods, *registry.plug_ins()])) if experiment.methods else []
+
+
+def _chosen_seeds(settings: dict[str, Any], seeds: Sequence[int] | None) -> list[int]:
+    known: list[int] = settings["seeds"]
+    for seed in seeds or ():
+        if seed not in known:
+            raise ValueError(f"seed {seed} is not one of the preset's: {', '.join(map(str, known))}")
+    return known if seeds is None else list(seeds)
 
 
 def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> list[str]:
@@ -130,78 +159,8 @@ def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> li
             raise ValueError(f"the experiment {experiment.name!r} compares no methods; leave out --methods")
         return []
     if methods is None:
-        return [*experiment.methods, *registry.plug_ins()]
+        return _usual_methods(experiment)
     known = registry.methods()
     for method in methods:
         check_choice(method, "method", tuple(known))
     return list(dict.fromkeys(methods))
-
-
-def _measured(
-    name: str, settings: dict[str, Any], tasks: list[dict[str, Any]], jobs: int, progress: bool
-) -> Iterator[tuple[dict[str, Any], list[Record], float]]:
-    if jobs == 1 or len(tasks) < 2:
-        for task in track(tasks, name, progress):
-            yield _do(name, settings, task)
-        return
-    from concurrent.futures import as_completed
-
-    with _pool(jobs) as pool:
-        with _deaf_to_interrupts():
-            futures = as_completed([pool.submit(_do, name, settings, task) for task in tasks])
-        for _ in track(range(len(tasks)), name, progress):
-            yield next(futures).result()
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that share the cores, and that end at once where something stops the run."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    others = set(multiprocessing.active_children())
-    with _threads_per_process(jobs):
-        # Fresh processes: a fork of one that has run compiled parallel loops may hang.
-        pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
-        try:
-            yield pool
-        except BaseException:
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while processes start. They inherit that; the parent alone decides what to stop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _do(name: str, settings: dict[str, Any], task: dict[str, Any]) -> tuple[dict[str, Any], list[Record], float]:
-    begun = time.perf_counter()
-    records = registry.get(name).measure(settings, task)
-    return task, records, time.perf_counter() - begun
-
-
-@contextmanager
-def _threads_per_process(jobs: int) -> Iterator[None]:
-    """Share the cores out over the processes that are started inside."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(max(1, (os.cpu_count() or 1) // jobs))))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

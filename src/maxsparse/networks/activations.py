@@ -54,6 +54,8 @@ def helu(x: Tensor, sigma: float) -> Tensor:
     ----------
     .. [1] Z. Wang, Q. Ling, T. Huang, "Learning deep ℓ0 encoders", AAAI 2016.
     """
+    if torch.compiler.is_exporting():  # formats without copysign
+        return torch.sign(x) * torch.minimum(x.abs(), ((x.abs() - 1.0 + sigma) / sigma).clamp(min=0.0))
     result: Tensor = _HELU.apply(x, sigma)
     return result
 

@@ -221,7 +221,7 @@ class _SblStep(torch.autograd.Function):
         (B, n), triangle = Z.shape, _triangle(Z.shape[1])
         S = outer.T @ gamma.T
         _packed.invert(S.numpy(), c.T.contiguous().numpy())
-        q = (S * triangle.count).T @ outer.T
+        q = (S * triangle.copies).T @ outer.T
         Sinv = S.T.index_select(1, triangle.full).view(B, n, n)
         v = (Sinv @ Z[:, :, None]).view(B, n)
         ctx.save_for_backward(Sinv, v, Q, outer)
@@ -236,7 +236,7 @@ class _SblStep(torch.autograd.Function):
         a = (Sinv @ (grad_u @ Q.T)[:, :, None]).view(B, n)
         G = torch.baddbmm(a[:, :, None] * v[:, None, :], Sinv @ M, Sinv, beta=-1.0, alpha=-1.0).view(B, n * n)
         folded = torch.index_select(G, 1, triangle.below) + torch.index_select(G, 1, triangle.above)
-        return (folded * (0.5 * triangle.count.T)) @ outer.T, None, G[:, :: n + 1], None, None
+        return (folded * (0.5 * triangle.copies.T)) @ outer.T, None, G[:, :: n + 1], None, None
 
 
 class _Triangle(NamedTuple):
@@ -245,7 +245,7 @@ class _Triangle(NamedTuple):
     full: Tensor  # (n²,), place in the triangle of every entry
     below: Tensor  # (n(n + 1)/2,), entry of every place
     above: Tensor  # its mirror image
-    count: Tensor  # (n(n + 1)/2, 1), 1 on the diagonal, else 2
+    copies: Tensor  # (n(n + 1)/2, 1), 1 on the diagonal, else 2
 
 
 @cache

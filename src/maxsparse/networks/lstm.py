@@ -144,7 +144,7 @@ class LSTMCell(nn.Module):
 
     def zeros(self, like: Tensor) -> tuple[Tensor, ...]:
         """Return the state before the first step."""
-        zeros = like.new_zeros(len(like), self.hidden)
+        zeros = like.new_zeros(like.shape[0], self.hidden)
         return zeros, zeros
 
     def forward(
@@ -175,7 +175,7 @@ class GRUCell(nn.Module):
 
     def zeros(self, like: Tensor) -> tuple[Tensor, ...]:
         """Return the state before the first step."""
-        return (like.new_zeros(len(like), self.hidden),)
+        return (like.new_zeros(like.shape[0], self.hidden),)
 
     def forward(
         self, below: Tensor, driven: Tensor, state: tuple[Tensor, ...], before: Sequence[Tensor]

@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, validate_data
 
 from maxsparse._progress import track
 from maxsparse._validation import (
@@ -28,6 +30,7 @@ from maxsparse.recovery.certificate import certify_rows, spark_bound
 from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights, check_weights
 from maxsparse.recovery.search import check_budget, search
+from maxsparse.recovery.trained import TrainedScores, check_name, train
 from maxsparse.result import Result
 from maxsparse.solvers._contract import threads
 from maxsparse.solvers._kernels import residual_norms
@@ -59,7 +62,7 @@ class Recovery(Result):
     stable: NDArray[np.bool_] = field(default_factory=lambda: _empty("bool"))
 
 
-class SparseRecoverer(TransformerMixin, BaseEstimator):
+class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Find the sparsest x with y = Φx, and say which answers are certified.
 
     A network scores every atom; the best-scored atoms are decoded; what that leaves open is searched for, guided by the
@@ -69,9 +72,11 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
     ----------
     Phi : array-like of shape (n, m)
         Dictionary: n measurements, m atoms.
-    network : "learned_sbl" or object with ``scores(Y)``, default="learned_sbl"
+    network : str or object with ``scores(Y)``, default="learned_sbl"
         What scores the atoms. ``"learned_sbl"`` comes with the package and knows no dictionary by heart, so it needs no
-        training. An object of your own returns scores (N, m), larger for more likely atoms.
+        training. Any other name in ``maxsparse.networks.NETWORKS`` (``"residual"``, ``"lstm"``, …) is trained for Φ by
+        :meth:`fit`. An object of your own returns scores (N, m), larger for more likely atoms; where they are log odds,
+        the search is at its best.
     noise : float, default=0.0
         Standard deviation of the noise on every measurement. 0 asks for exact answers with certificates.
     budget : int or str, default="normal"
@@ -89,6 +94,8 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
     ----------
     n_features_in_ : int
         n, after :meth:`fit`.
+    trained_ : TrainedScores
+        The trained network, after :meth:`fit` with a network other than ``"learned_sbl"``.
 
     See Also
     --------
@@ -125,32 +132,44 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def fit(self, Y: ArrayLike | None = None, y: Any = None, *, minutes: float = 0.0) -> SparseRecoverer:
-        """Tune the bundled network to Φ; without `minutes`, only check the parameters.
+    def fit(
+        self, Y: ArrayLike | None = None, y: Any = None, *, minutes: float = 0.0, **training: Any
+    ) -> SparseRecoverer:
+        """Train the network for Φ, or tune the bundled one to it; without `minutes` that one stays as it is.
 
         Parameters
         ----------
         Y : array-like of shape (N, n) or None, default=None
-            Signals, only checked: the network is tuned on signals drawn from Φ.
+            Signals, only checked: networks learn from signals drawn from Φ.
         y : ignored
         minutes : float, default=0.0
-            How long to tune, on one core.
+            How long to train; ``"learned_sbl"`` is tuned on one core.
+        **training
+            For networks other than ``"learned_sbl"``, options of :func:`maxsparse.training.fit`: ``samples=``,
+            ``sparsity=``, ``hyperparameters=``, ``progress=``, …
 
         Returns
         -------
         self : SparseRecoverer
         """
-        Phi = self._dictionary()
         if Y is not None:
-            check_signals(Y, Phi.shape)
+            self._signals(Y, reset=True)
+        Phi = self._dictionary()
         minutes = check_number(minutes, "minutes", low=0.0)
-        if minutes > 0:
-            if self.network != "learned_sbl":
-                raise ValueError(f"only network='learned_sbl' can be tuned here, got {self.network!r}")
-            from maxsparse.training.learned_sbl import tune
+        noise = check_number(self.noise, "noise", low=0.0)
+        if self.network == "learned_sbl":
+            if training:
+                raise ValueError(f"network='learned_sbl' is tuned by minutes= alone, got {', '.join(training)}")
+            if minutes > 0:
+                from maxsparse.training.learned_sbl import tune
 
-            tuned = tune(Phi, as_arrays(self._weights()), minutes=minutes, seed=self.random_state, noise=self.noise)
-            self.weights_ = check_weights(tuned, "the tuned network")
+                tuned = tune(Phi, as_arrays(self._weights()), minutes=minutes, seed=self.random_state, noise=noise)
+                self.weights_ = check_weights(tuned, "the tuned network")
+        elif isinstance(self.network, str):
+            options = {"n_threads": self.n_threads, "minutes": minutes or None, **training}
+            self.trained_ = train(Phi, self.network, noise=noise, seed=self.random_state, **options)
+        elif minutes > 0 or training:
+            raise ValueError(f"a network of your own is taken as it is; nothing here can train {self.network!r}")
         self.n_features_in_ = Phi.shape[0]
         return self
 
@@ -174,11 +193,12 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
             ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
             or, with noise, where it is stable.
         """
+        signals = self._signals(Y)
         Phi = self._dictionary()
-        signals = check_signals(Y, Phi.shape)
         noise = check_number(self.noise, "noise", low=0.0)
         m, N = Phi.shape[1], len(signals)
-        result = _blank(N, m, np.result_type(Phi, signals))
+        name = self.network if isinstance(self.network, str) else type(self.network).__name__
+        result = _blank(N, m, np.result_type(Phi, signals), name)
         size = max(1, CHUNK_BYTES // (8 * m))
         with threads(self.n_threads), warnings.catch_warnings():
             warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
@@ -192,6 +212,24 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
                 (steps.noisy if noise > 0 else steps.exact)(chunk, part, progress)
         return result
 
+    def score(self, Y: ArrayLike, y: Any = None) -> float:
+        """Return the share of answers that are certified or, with noise, stable: for model selection without the truth.
+
+        Parameters
+        ----------
+        Y : array-like of shape (N, n)
+            Signals as rows.
+        y : ignored
+            Where true coefficients X are known, a search takes a score of your own, such as
+            ``scoring=lambda model, Y, X: maxsparse.metrics.exact_recovery(X, model.transform(Y))``.
+
+        Returns
+        -------
+        score : float
+        """
+        result = self.recover(Y)
+        return float(np.mean(result.stable if self.noise > 0 else result.certified))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write Φ, its preconditioner, the weights and all parameters to one safetensors file.
 
@@ -200,16 +238,29 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
         path : str or path
             File to write; an existing one is replaced only by a whole one. Read it with :func:`maxsparse.load`.
         """
-        if self.network != "learned_sbl":
-            raise ValueError("only a recoverer with network='learned_sbl' can be saved: the file holds no code")
-        problem = self._problem(self._dictionary())
-        storage.write(path, self._dictionary(), problem.W, problem.D, self._weights(), self._settings())
+        Phi = self._dictionary()
+        scorer = self._scorer(Phi)
+        if not isinstance(scorer, LearnedScores | TrainedScores):
+            raise ValueError("a network of your own cannot be saved, unless it is registered: the file holds no code")
+        problem = self._problem(Phi)
+        storage.write(path, Phi, problem.W, problem.D, scorer, self._settings())
 
     def _settings(self) -> dict[str, Any]:
         return {name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")}
 
     def _dictionary(self) -> FloatArray:
         return check_dictionary(self.Phi)
+
+    def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
+        """Check signals as scikit-learn does, names and number of features included, then as this package does."""
+        options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
+        checked = check_array(Y, ensure_min_samples=1 if reset else 0, input_name="Y", **options)
+        validate_data(self, Y, reset=reset, skip_check_array=True)
+        return check_signals(checked, self._dictionary().shape)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(np.shape(self.Phi)[1])
 
     def _weights(self) -> Weights:
         return self.weights_ if hasattr(self, "weights_") else bundled_weights()
@@ -222,16 +273,23 @@ class SparseRecoverer(TransformerMixin, BaseEstimator):
 
     def _scorer(self, Phi: FloatArray) -> Scorer:
         if isinstance(self.network, str):
-            if self.network != "learned_sbl":
-                raise ValueError(f"network must be 'learned_sbl' or an object with scores(Y), got {self.network!r}")
-            return LearnedScores(Phi, self._weights())
+            if self.network == "learned_sbl":
+                return LearnedScores(Phi, self._weights())
+            check_name(self.network)
+            trained = getattr(self, "trained_", None)
+            if trained is None or trained.network.name != self.network:
+                raise NotFittedError(f"network {self.network!r} is trained for Phi: call fit(minutes=…) first")
+            return cast(Scorer, trained)
         if not hasattr(self.network, "scores"):
-            raise ValueError(f"network must be 'learned_sbl' or an object with scores(Y), got {self.network!r}")
+            raise ValueError(f"network must be a name or an object with scores(Y), got {self.network!r}")
+        if hasattr(self.network, "hyperparameters"):  # one of ours, that a file can hold
+            return TrainedScores(self.network)
         return lambda Y, noise: (np.asarray(self.network.scores(Y)), None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -279,14 +337,14 @@ class _Steps:
         out.converged[:] = out.stable
 
 
-def _blank(N: int, m: int, dtype: Any) -> Recovery:
+def _blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
     return Recovery(
         coef=np.zeros((N, m), dtype=dtype),
         residual=np.zeros(N, dtype=dtype),
         iterations=np.zeros(N, dtype=np.int64),
         converged=np.zeros(N, dtype=bool),
         certified=np.zeros(N, dtype=bool),
-        method="learned_sbl",
+        method=method,
         explicit_scores=np.zeros((N, m), dtype=np.float32),
         argument=np.full(N, "", dtype="U7"),
         stable=np.zeros(N, dtype=bool),

@@ -15,7 +15,7 @@ from maxsparse.files import parse_json
 from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
 from maxsparse.solvers._kernels import times
 
-__all__ = ["LearnedScores", "bundled_weights", "read_weights"]
+__all__ = ["LearnedScores", "bundled_weights", "noise_levels", "read_weights"]
 
 ITERATIONS = 16
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
@@ -113,7 +113,7 @@ class LearnedScores:
         """
         N, m = len(Y), self.Phi.shape[1]
         logits, gamma = np.zeros((N, m), dtype=np.float32), np.zeros((N, m), dtype=np.float32)
-        for level, rows in _levels(Y, noise):
+        for level, rows in noise_levels(Y, noise):
             W, D, variance, Q, outer = self._whitened(level)
             Z = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T)).astype(np.float32)
             part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
@@ -121,6 +121,13 @@ class LearnedScores:
             score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, self.confident, part, variances)
             logits[rows], gamma[rows] = part, variances * D**2
         return logits, gamma
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the weights as numpy arrays by name."""
+        return dict(as_arrays(self.weights))
+
+    def header(self) -> None:
+        """Return nothing: the arrays say it all."""
 
     def _whitened(self, level: int | None) -> tuple[NDArray[Any], ...]:
         """Return W, D, diag WWᵀ, WΦD and its packed outer products for noise 2^level relative to the signal."""
@@ -136,7 +143,7 @@ class LearnedScores:
         return self._prepared[level]
 
 
-def _levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
+def noise_levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
     """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
 
     So a signal's scores do not depend on its batch, and few preconditioners serve all.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from maxsparse import __version__
 from maxsparse._validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.files import atomic_write, digest, parse_json
-from maxsparse.recovery._learned_sbl import Weights
-from maxsparse.recovery.scores import as_arrays, check_weights
+from maxsparse.recovery.scores import LearnedScores, check_weights
+from maxsparse.recovery.trained import TrainedScores, rebuild
 
 if TYPE_CHECKING:
     from maxsparse.recovery.recoverer import SparseRecoverer
@@ -37,22 +37,16 @@ def write(
     Phi: FloatArray,
     W: FloatArray,
     D: FloatArray,
-    weights: Weights,
+    scorer: LearnedScores | TrainedScores,
     settings: dict[str, Any],
 ) -> None:
     """Write a recoverer's arrays and settings, whole or not at all."""
     from safetensors.numpy import save
 
-    arrays = {"Phi": Phi, "W": W, "D": D}
-    arrays |= {f"weights.{name}": array for name, array in as_arrays(weights).items()}
+    arrays = {"Phi": Phi, "W": W, "D": D} | {f"weights.{name}": array for name, array in scorer.arrays().items()}
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "maxsparse": __version__,
-        "settings": settings,
-        "sha256": digest(arrays),
-    }
+    header = {"format": FORMAT, "version": VERSION, "maxsparse": __version__, "settings": settings}
+    header |= {"network": scorer.header(), "sha256": digest(arrays)}
     data = save(arrays, {"maxsparse": json.dumps(header)})
     with atomic_write(path) as stream:
         stream.write(data)
@@ -96,8 +90,14 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     if W.shape[1] != n or W.shape[0] > min(n, m) or D.shape != (m,) or not np.isfinite(D).all() or not (D > 0).all():
         raise ValueError(f"{str(source)!r}: the preconditioner does not fit Phi of shape {(n, m)}")
     weights = {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")}
-    model = SparseRecoverer(Phi, **settings)
-    model.weights_ = check_weights(weights, str(source))
+    network = header.get("network")
+    if network is None:
+        model = SparseRecoverer(Phi, **settings)
+        model.weights_ = check_weights(weights, str(source))
+    else:
+        trained = rebuild(network, weights, (n, m), str(source))
+        model = SparseRecoverer(Phi, network=trained.network.name, **settings)
+        model.trained_ = trained
     model.preconditioner_ = (W.astype(np.float64), D.astype(np.float64))
     return model
 

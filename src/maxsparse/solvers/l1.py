@@ -46,7 +46,8 @@ def l1(
         Most pivots (or steps along the path) per signal; None allows 50 (n + 10).
     precondition : bool or (W, D), default=False
         True whitens first. Whitening rows leaves the problem as it is, but scaling the atoms by D makes it the weighted
-        norm Σ |x_i| / D_i, which is better on coherent dictionaries; see :func:`maxsparse.theory.precondition`.
+        norm :math:`\sum_i |x_i| / D_i`, which is better on coherent dictionaries; see
+        :func:`maxsparse.theory.precondition`.
     noise : float, default=0.0
         Standard deviation σ of the noise on every measurement; 0 is basis pursuit.
     n_threads : int or None, default=None

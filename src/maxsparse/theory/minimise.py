@@ -38,7 +38,7 @@ class MinimisedRip:
     start_lower : float
         Lower bound on the constant there, by search.
     held_out_before, held_out_after : ndarray of shape (L,)
-        max |λ − 1| on random supports that the search was never shown.
+        :math:`\max |\lambda - 1|` on random supports that the search was never shown.
     """
 
     W: FloatArray

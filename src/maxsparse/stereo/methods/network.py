@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries
-from maxsparse._validation import FloatArray
+from maxsparse._validation import FloatArray, check_integer
 from maxsparse.stereo.methods._fit import Fit, agreement
 from maxsparse.stereo.methods._kernels import fit_rows
 
@@ -26,13 +26,18 @@ DEVIATION = 0.5  # of an outlier's value, where the pixel's brightest reading is
 
 
 def network(
-    readings: FloatArray, lights: FloatArray, *, model: str | os.PathLike[str] | None = None, minutes: float = 10.0
+    readings: FloatArray,
+    lights: FloatArray,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    minutes: float = 10.0,
+    inliers: int = INLIERS,
 ) -> Fit:
-    r"""Fit the normal to the four readings least likely to be outliers.
+    r"""Fit the normal to the readings least likely to be outliers, four by default.
 
     .. math:: y = \Phi o = \Phi e, \qquad \Phi L = 0
 
-    A network trained on random sparse e scores the support of e; the four lowest scores are the inliers.
+    A network trained on random sparse e scores the support of e; the lowest scores are the inliers.
 
     Parameters
     ----------
@@ -43,6 +48,8 @@ def network(
         else ``~/.cache/maxsparse``) and trains one there if there is none yet.
     minutes : float, default=10.0
         Time to train where that is needed: once per rig.
+    inliers : int, default=4
+        Number of readings that the normal is fitted to; the paper has 4 for every q.
 
     Returns
     -------
@@ -53,6 +60,7 @@ def network(
     Section "Practical Application: Photometric Stereo" of the paper. The lights fix Φ, so one network serves every
     scene under them.
     """
+    inliers = check_integer(inliers, "inliers", low=3, high=len(lights))
     path = cached_path(lights) if model is None else Path(model)
     if model is None and not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +72,7 @@ def network(
     brightest = np.maximum(np.abs(readings).max(axis=1, keepdims=True, initial=0.0), 1e-12)
     scores = scored.scores(np.einsum("pq,nq->pn", readings / brightest, Phi)) if len(readings) else readings
     weights = np.zeros(readings.shape)
-    np.put_along_axis(weights, np.argsort(scores, axis=1, kind="stable")[:, :INLIERS], 1.0, axis=1)
+    np.put_along_axis(weights, np.argsort(scores, axis=1, kind="stable")[:, :inliers], 1.0, axis=1)
     scaled = np.zeros((len(readings), 3))
     fit_rows(np.ascontiguousarray(readings, dtype=np.float64), np.ascontiguousarray(lights), weights, scaled)
     return Fit.from_scaled(scaled, weights > 0, agreement(readings, lights, scaled, weights > 0))
@@ -75,7 +83,7 @@ def train_network(
     path: str | os.PathLike[str],
     *,
     outliers: tuple[int, int] | None = None,
-    minutes: float = 10.0,
+    minutes: float | None = 10.0,
     rng: int = 0,
     **options: Any,
 ) -> None:
@@ -88,8 +96,8 @@ def train_network(
         File to write.
     outliers : (int, int) or None, default=None
         Range [d1, d2] that the number of outliers is drawn from, evenly; None is 1 to q − 4.
-    minutes : float, default=10.0
-        Time to train.
+    minutes : float or None, default=10.0
+        Time to train; None leaves it to ``samples=`` in the options.
     rng : int, default=0
         Seed.
     **options

@@ -17,12 +17,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv")
+ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv", ".parquet", ".zarr")
 MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 # A compressed file may unpack to this many times its size, or to SMALL bytes: arrays that are mostly zeros pass, bombs
 # do not.
 UNPACKED_RATIO = 200
 SMALL = 64 * 2**20
+MEMORY_LIMIT = 2**33  # bytes of an array to read whole
 
 
 @contextmanager
@@ -46,13 +47,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
-    """Read one numeric array from a .npy, .npz, .mat or .csv file.
+def read_array(
+    path: str | os.PathLike[str], key: str | None = None, *, prefer: tuple[str, ...] = ("Phi",)
+) -> NDArray[Any]:
+    """Read one numeric array from a .npy, .npz, .mat, .csv or .parquet file or a .zarr folder.
 
     Parameters
     ----------
     path : path of the file; its ending tells the format.
-    key : name of the array inside a .npz or .mat file; needed only if the file holds several.
+    key : name of the array inside a .npz, .mat or .zarr, or of the column of a .parquet file; needed only where
+        there are several.
+    prefer : names to take, in this order, from a .npz, .mat or .zarr of several arrays where `key` is None.
 
     Returns
     -------
@@ -69,13 +74,22 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
         raise ValueError(
             f"cannot read {str(source)!r}: its ending is {suffix!r}, known are {', '.join(ARRAY_SUFFIXES)}"
         )
-    if not source.is_file():
-        raise FileNotFoundError(f"{str(source)!r} is not a file")
+    if not (source.is_dir() if suffix == ".zarr" else source.is_file()):
+        raise FileNotFoundError(f"{str(source)!r} is not a {'folder' if suffix == '.zarr' else 'file'}")
     if key is not None and suffix in (".npy", ".csv"):
         raise ValueError(f"key={key!r} makes no sense for {str(source)!r}: a {suffix} file holds one array")
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat, ".csv": _read_csv}
+    readers = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".mat": _read_mat,
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+        ".zarr": _read_zarr,
+    }
     try:
-        array = readers[suffix](source, key)
+        array = readers[suffix](source, key, prefer)
+    except ImportError:
+        raise
     except MemoryError as error:
         raise ValueError(
             f"cannot read {str(source)!r}: there is not enough memory for what it claims to hold"
@@ -87,33 +101,34 @@ def read_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     return array
 
 
-def _read_npy(path: Path, key: str | None) -> NDArray[Any]:
+def _read_npy(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     with path.open("rb") as stream:
-        _check_npy_header(stream, path.stat().st_size)
+        check_npy_header(stream, path.stat().st_size)
         stream.seek(0)
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
+def _read_npz(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     with zipfile.ZipFile(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-        name = members[_pick(list(members), key)]
+        name = members[pick(list(members), key, prefer)]
         size = archive.getinfo(name).file_size
         _check_unpacked(size, path)
         with archive.open(name) as stream:
-            _check_npy_header(stream, size)
+            shape, _, dtype = check_npy_header(stream, size)
+            _check_memory(shape, dtype)
         with archive.open(name) as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _read_mat(path: Path, key: str | None) -> NDArray[Any]:
+def _read_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     import scipy.io
 
     # From memory: a length that lies would make a file's read() allocate all of it.
     content = BytesIO(path.read_bytes())
     try:
         found = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
-        name = _pick(list(found), key)
+        name = pick(list(found), key, prefer)
         shape, kind = found[name]
         if kind not in MAT_NUMBERS:  # cells, structs and objects can lead the parser anywhere
             raise ValueError(f"its array {name!r} is of class {kind!r}, not numbers")
@@ -124,8 +139,31 @@ def _read_mat(path: Path, key: str | None) -> NDArray[Any]:
         raise ValueError("MATLAB 7.3 files are not supported; save with -v7") from error
 
 
-def _read_csv(path: Path, key: str | None) -> NDArray[Any]:
+def _read_csv(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, comments="#")
+
+
+def _read_parquet(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
+    from maxsparse.files._parquet import ParquetTable
+
+    table = ParquetTable(path, key)
+    _check_memory(table.shape, table.dtype)
+    return table.rows(0, table.shape[0])
+
+
+def _read_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
+    from maxsparse.files._zarr import open_zarr
+
+    array = open_zarr(path, key, prefer)
+    _check_memory(array.shape, array.dtype)
+    return np.asarray(array[...])
+
+
+def _check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse to read whole what compression may have made small on disk only."""
+    count = math.prod(int(length) for length in shape)
+    if count * dtype.itemsize > MEMORY_LIMIT:
+        raise ValueError(f"shape {shape} of {dtype} is more than {MEMORY_LIMIT:,} bytes, too much to read whole")
 
 
 def _check_unpacked(size: int, path: Path) -> None:
@@ -137,8 +175,15 @@ def _check_unpacked(size: int, path: Path) -> None:
         )
 
 
-def _check_npy_header(stream: IO[bytes], size: int) -> None:
-    """Refuse an array whose header claims more bytes than the file of `size` bytes holds."""
+def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of a .npy stream; refuse one that claims more bytes than the `size` bytes of its file.
+
+    Returns
+    -------
+    shape : tuple of int
+    fortran_order : bool
+    dtype : numpy.dtype
+    """
     version = np.lib.format.read_magic(stream)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -146,14 +191,15 @@ def _check_npy_header(stream: IO[bytes], size: int) -> None:
     }.get(version)
     if read_header is None:
         raise ValueError(f"format version {version} of .npy is not supported")
-    shape, _, dtype = read_header(stream)
-    count = 1
-    for length in shape:  # Python integers: a hostile shape cannot overflow
-        count *= int(length)
+    shape, fortran_order, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded")
-    if count * dtype.itemsize > size:
+    if min(shape, default=0) < 0:
+        raise ValueError(f"its header claims shape {shape}")
+    # Python integers: a hostile shape cannot overflow
+    if size is not None and math.prod(int(length) for length in shape) * dtype.itemsize > size:
         raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes that are there")
+    return shape, fortran_order, dtype
 
 
 def parse_json(text: Any) -> Any:
@@ -178,8 +224,8 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     return total.hexdigest()
 
 
-def _pick(names: list[str], key: str | None) -> str:
-    """Choose the array to read: `key`, or Phi, or the only one."""
+def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
+    """Choose the array to read: `key`, or the only one, or the first of `prefer` that is there."""
     if key is not None:
         if key not in names:
             raise ValueError(f"it has no array {key!r}, only {', '.join(names) or 'none'}")
@@ -188,6 +234,7 @@ def _pick(names: list[str], key: str | None) -> str:
         return names[0]
     if not names:
         raise ValueError("it holds no array")
-    if "Phi" in names:
-        return "Phi"
+    for name in prefer:
+        if name in names:
+            return name
     raise ValueError(f"it holds several arrays ({', '.join(names)}); say which with key=")

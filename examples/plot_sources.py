@@ -1,0 +1,67 @@
+"""
+Directions of close sources on a fine grid
+==========================================
+
+Twelve antennas in a row, half a wavelength apart, hear three transmitters, two of them 5° apart: nearer than the
+9.5° that the array can tell apart by pointing. Every snapshot is one complex row. Real and imaginary parts are
+stacked, so that every method of this package can be used.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import maxsparse as ms
+
+antennas, snapshots, sigma = 12, 30, 0.02
+degrees = np.arange(-60.0, 60.5, 1.0)
+truth = np.array([-20.0, 10.0, 15.0])
+steering = np.exp(1j * np.pi * np.arange(antennas)[:, None] * np.sin(np.deg2rad(degrees))) / np.sqrt(antennas)
+
+rng = np.random.default_rng(3)
+amplitudes = np.zeros((snapshots, degrees.size), dtype=complex)
+phases = rng.uniform(0, 2 * np.pi, (snapshots, truth.size))
+amplitudes[:, np.isin(degrees, truth)] = rng.uniform(0.7, 1.3, phases.shape) * np.exp(1j * phases)
+noise = (
+    sigma / np.sqrt(2) * (rng.standard_normal((snapshots, antennas)) + 1j * rng.standard_normal((snapshots, antennas)))
+)
+Y = amplitudes @ steering.T + noise
+
+# %%
+# :mod:`maxsparse.complex_data` makes real problems of complex ones, and complex answers of real ones.
+
+Phi = ms.complex_data.stack_dictionary(steering)
+rows = ms.complex_data.stack_signals(Y)
+each = sigma / np.sqrt(2)  # noise on every real number
+print(f"coherence {ms.theory.coherence(Phi):.4f}")
+
+
+def power(coef):
+    """Return the mean power in every direction."""
+    return np.mean(np.abs(ms.complex_data.unstack(coef)) ** 2, axis=0)
+
+
+spectra = {
+    "pointing (beamformer)": np.mean(np.abs(Y @ steering.conj()) ** 2, axis=0),
+    "OMP, told the number": power(ms.solve(Phi, rows, method="omp", sparsity=6, noise=each).coef),
+    "SparseRecoverer": power(ms.SparseRecoverer(Phi, noise=each).recover(rows).coef),
+}
+
+# %%
+# Where are the three strongest directions?
+
+figure, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
+for direction in truth:
+    axes.axvline(direction, color="0.8", linewidth=5)
+for (name, spectrum), style in zip(spectra.items(), ("C0:", "C1--", "k-"), strict=True):
+    peaks = 1 + np.flatnonzero((spectrum[1:-1] > spectrum[:-2]) & (spectrum[1:-1] >= spectrum[2:]))
+    strongest = np.sort(degrees[peaks[np.argsort(-spectrum[peaks])[:3]]])
+    print(f"{name:22} {', '.join(f'{x:.0f}°' for x in strongest)}")
+    axes.plot(degrees, 10 * np.log10(spectrum / spectrum.max() + 1e-5), style, label=name)
+axes.set(
+    xlabel="direction in degrees (grey: truth)",
+    ylabel="power in dB",
+    ylim=(-42, 2),
+    title="three sources, two 5° apart",
+)
+axes.legend(loc="lower left")
+plt.show()

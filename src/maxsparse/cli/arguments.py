@@ -1,0 +1,115 @@
+"""What several commands read: a model or a dictionary, NAME=VALUE pairs, an output that may be standard output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from maxsparse.recovery import SparseRecoverer
+
+__all__ = ["Json", "is_model", "open_model", "output_path", "parse_pairs", "parse_sparsity", "read_dictionary"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+
+
+def is_model(path: Path) -> bool:
+    """Tell a model file from a dictionary, by its ending."""
+    return path.suffix.lower() == ".safetensors"
+
+
+def read_dictionary(path: Path, key: str | None = None) -> Any:
+    """Read a dictionary (n, m) from an array file, or the one inside a model file."""
+    if is_model(path):
+        return open_model(path).Phi
+    from maxsparse.dictionaries import load
+
+    return load(path, key)
+
+
+def open_model(path: Path, key: str | None = None) -> SparseRecoverer:
+    """Open what recovers: a saved recoverer, a trained network, or a dictionary for the bundled network."""
+    from maxsparse.recovery import SparseRecoverer, load
+
+    if not is_model(path):
+        return SparseRecoverer(read_dictionary(path, key))
+    if key is not None:
+        raise typer.BadParameter("a model file holds one dictionary; leave it away", param_hint="--phi-key")
+    if _holds_network(path):
+        from maxsparse import networks  # torch: loaded only when used
+
+        model = networks.load(path)
+        if "Phi" not in model.arrays:
+            raise ValueError(f"{str(path)!r} holds a network without its dictionary, which cannot recover")
+        return SparseRecoverer(model.arrays["Phi"], network=model.network)
+    return load(path)
+
+
+def _holds_network(path: Path) -> bool:
+    """Whether a file was written by ``maxsparse fit``; whatever else it may be, the reader of recoverers says it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "numpy") as file:
+            header = json.loads((file.metadata() or {}).get("maxsparse", "null"))
+    except (SafetensorError, OSError, ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and header.get("kind") == "network"
+
+
+def parse_pairs(pairs: list[str], option: str = "--set") -> dict[str, Any]:
+    """Read NAME=VALUE; a value is JSON (200, 0.5, true), or a plain word."""
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found or not name.isidentifier():
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint=option)
+        try:
+            parsed[name] = json.loads(value)
+        except ValueError:
+            parsed[name] = value
+    return parsed
+
+
+def parse_sparsity(text: str | None) -> int | tuple[int, int] | None:
+    """Read D or LOW:HIGH."""
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise typer.BadParameter(f"{text!r} is neither a number nor LOW:HIGH", param_hint="--sparsity")
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+@contextmanager
+def output_path(output: str, kind: str | None) -> Iterator[Path]:
+    """Give the path to write to; for ``-`` it is a temporary file that goes to standard output afterwards."""
+    from maxsparse.streaming import FORMATS
+
+    if output != "-":
+        if kind is not None:
+            raise typer.BadParameter("is for standard output; a file's ending says it", param_hint="--format")
+        yield Path(output)
+        return
+    kind = kind or "csv"
+    if kind not in FORMATS or kind == "zarr":
+        raise typer.BadParameter(f"{kind!r} cannot go to standard output", param_hint="--format")
+    if kind != "csv" and sys.stdout.isatty():
+        raise typer.BadParameter(f"{kind} is not for terminals; send it to a file or a pipe", param_hint="--output")
+    with tempfile.TemporaryDirectory(prefix="maxsparse-") as folder:
+        path = Path(folder) / f"out.{kind}"
+        yield path
+        with path.open("rb") as stream:
+            shutil.copyfileobj(stream, sys.stdout.buffer)
+        sys.stdout.flush()

@@ -1,0 +1,59 @@
+"""``maxsparse export``: a model for programs without maxsparse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from maxsparse.export import Exported
+
+FORMATS = ("onnx",)
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file of `maxsparse fit` or of SparseRecoverer.save.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. [default: MODEL with .onnx]")
+    ] = None,
+    format: Annotated[str, typer.Option(help="onnx.")] = "onnx",
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit layers; prints the accuracy that they cost.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Write a model as one ONNX file: signals y (batch, n) in, scores (batch, m) out, preprocessing inside.
+
+    The file is checked with onnxruntime against the model before it is written. Needs maxsparse[export].
+
+    Example: maxsparse export model.safetensors -o model.onnx
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"known is {', '.join(FORMATS)}", param_hint="--format")
+    target = model.with_suffix(".onnx") if output is None else output
+    if target.resolve() == model.resolve():
+        raise typer.BadParameter("would overwrite MODEL", param_hint="--output")
+    from maxsparse.export import to_onnx  # torch: loaded only when used
+
+    exported = to_onnx(model, target, int8=int8)
+    typer.echo(_as_json(exported) if as_json else _as_text(exported))
+
+
+def _as_json(exported: Exported) -> str:
+    accuracy = {str(d): {"model": model, "int8": file} for d, (model, file) in exported.accuracy.items()}
+    figures = {"network": exported.network, "n": exported.n, "m": exported.m, "bytes": exported.size}
+    return json.dumps({"path": str(exported.path), **figures, "error": exported.error, "accuracy": accuracy})
+
+
+def _as_text(exported: Exported) -> str:
+    lines = [
+        f"{exported.path}: {exported.network}, {exported.size / 1e3:,.0f} kB, y (batch, {exported.n}) → "
+        f"scores (batch, {exported.m}). onnxruntime agrees to {exported.error:.0e}."
+    ]
+    if exported.accuracy:
+        lines += ["Share of signals whose d best scores are the support:", f"{'d':>4}  {'model':>6}  {'int8':>6}"]
+        lines += [f"{d:>4}  {model:6.3f}  {file:6.3f}" for d, (model, file) in exported.accuracy.items()]
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""What commands say: words for people on a terminal, JSON for programs, nothing else into a pipe."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from maxsparse.streaming import Summary
+
+__all__ = ["print_json", "say", "say_summary"]
+
+
+def say(text: str) -> None:
+    """Say something to a person: on standard error, and only where that is a terminal."""
+    if sys.stderr.isatty():
+        typer.echo(text, err=True)
+
+
+def print_json(figures: dict[str, Any]) -> None:
+    """Print figures as JSON; what JSON cannot hold becomes null."""
+    typer.echo(json.dumps(_plain(figures), indent=1, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def say_summary(summary: Summary, output: str, *, as_json: bool, certifies: bool) -> None:
+    """Report a finished run."""
+    new = summary.signals - summary.resumed
+    rate = new / max(summary.seconds, 1e-9)
+    if as_json:
+        print_json({"output": output, **summary.as_dict(), "signals_per_second": rate})
+        return
+    N = max(summary.signals, 1)
+    lines = [
+        f"{summary.signals:,} signals × {summary.atoms:,} atoms in {_duration(summary.seconds)}, {rate:,.0f} per second"
+    ]
+    if summary.resumed:
+        lines.append(f"{summary.resumed:,} of them were done by an earlier run")
+    if certifies:
+        lines.append(f"certified to be the sparsest: {summary.certified:,} ({summary.certified / N:.2%})")
+    lines.append(f"met the stopping rule: {summary.converged:,} ({summary.converged / N:.2%})")
+    common = sorted(summary.nonzeros, key=lambda k: -summary.nonzeros[k])[:6]
+    lines.append("nonzeros: " + ", ".join(f"{k} in {summary.nonzeros[k] / N:.1%}" for k in sorted(common)))
+    lines.append(f"largest residual: {summary.largest_residual:.2e}")
+    if summary.bad:
+        lines.append(f"without an answer, because of NaN or infinite numbers: {summary.bad:,}")
+    say("\n".join([f"{output}", *(f"  {line}" for line in lines)]))
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

@@ -1,0 +1,200 @@
+"""``maxsparse recover`` and ``maxsparse solve``: signals from a file to a file, however many there are."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maxsparse.cli.arguments import Json, open_model, output_path, parse_pairs, read_dictionary
+from maxsparse.cli.printing import say, say_summary
+
+if TYPE_CHECKING:
+    from maxsparse.streaming import Work
+
+__all__ = ["recover", "solve"]
+
+Signals = Annotated[
+    str,
+    typer.Argument(
+        metavar="Y",
+        help="Signals as rows (N, n): .npy, .npz, .mat, .csv, .parquet, a .zarr folder, or - for standard input "
+        "(.npy or text with commas). .npy, .zarr and .parquet may be larger than memory.",
+    ),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Coefficients (N, m). Sparse: .npz (scipy.sparse.load_npz), .parquet, .mat. Dense: .zarr, .npy, .csv. "
+        "- for standard output.",
+    ),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="Of standard output: csv, npy, npz, parquet or mat. (default: csv)")
+]
+Key = Annotated[str | None, typer.Option("--key", help="Name of the array (or column) in Y's file.")]
+PhiKey = Annotated[str | None, typer.Option("--phi-key", help="Name of the array in PHI's file.")]
+Chunk = Annotated[
+    int | None, typer.Option(min=1, help="Signals at a time. (default: as many as have 32 MB of coefficients)")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming an interrupted run.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave signals with NaN or infinite numbers without an answer.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads. (default: all cores)")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Share the work with the workers of this dask scheduler: tcp://host:8786."),
+]
+
+
+def recover(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL_OR_PHI",
+            help="Model file (.safetensors), or a dictionary (n, m): n measurements, m atoms "
+            "(.npy, .npz, .mat, .csv, .parquet, .zarr).",
+        ),
+    ],
+    signals: Signals,
+    output: Output,
+    noise: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Standard deviation of the noise on every measurement; 0 asks for certificates."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Search for a hard signal: none, fast, normal, thorough, a number of sets, or like 20ms."),
+    ] = None,
+    easy_first: Annotated[
+        bool,
+        typer.Option(
+            "--easy-first/--no-easy-first",
+            help="Give the network only signals that OMP cannot solve with a certificate.",
+        ),
+    ] = True,
+    chunk: Chunk = None,
+    fresh: Fresh = False,
+    skip_bad: SkipBad = False,
+    key: Key = None,
+    phi_key: PhiKey = None,
+    kind: Format = None,
+    threads: Threads = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Find the sparsest x with y = Φx for every signal, and say which answers are certified.
+
+    A run that was killed goes on where it was when the same command is given again.
+
+    Example: maxsparse recover Phi.npy Y.npy -o X.npz
+
+    Then in Python: scipy.sparse.load_npz("X.npz") and numpy.load("X.npz")["certified"]
+    """
+    opened = open_model(model, phi_key)
+    changes: dict[str, Any] = {"noise": noise, "n_threads": threads}
+    if budget is not None:
+        changes["budget"] = int(budget) if budget.isdigit() else budget
+    opened.set_params(**{name: value for name, value in changes.items() if value is not None})
+    from maxsparse.streaming import Recover
+
+    options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
+    _run(Recover(opened, easy_first), signals, output, kind, scheduler, as_json, options, certifies=opened.noise == 0)
+
+
+def solve(
+    dictionary: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PHI",
+            help="Dictionary (n, m): n measurements, m atoms (.npy, .npz, .mat, .csv, .parquet, .zarr, or a model).",
+        ),
+    ],
+    signals: Signals,
+    output: Output,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="omp, subspace_pursuit, iht, aiht, ista, fista, l1, reweighted_l1, sbl or exact.",
+            autocompletion=lambda: _methods(),
+        ),
+    ] = "sbl",
+    sparsity: Annotated[int | None, typer.Option(min=0, help="Number of nonzeros, where it is known.")] = None,
+    noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of the noise on every measurement.")] = 0.0,
+    precondition: Annotated[
+        bool, typer.Option("--whiten/--no-whiten", help="Whiten the dictionary first (precondition).")
+    ] = True,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Of the method: --set max_iter=200. Repeatable."),
+    ] = None,
+    chunk: Chunk = None,
+    fresh: Fresh = False,
+    skip_bad: SkipBad = False,
+    key: Key = None,
+    phi_key: PhiKey = None,
+    kind: Format = None,
+    threads: Threads = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Recover signals by a classical method, without certificates.
+
+    Example: maxsparse solve Phi.npy Y.npy --method omp --sparsity 3 -o X.npz
+    """
+    if method not in _methods():
+        raise typer.BadParameter(f"{method!r} is not one of {', '.join(_methods())}", param_hint="--method")
+    from maxsparse.streaming import Solve
+
+    asked = {"sparsity": sparsity, "precondition": precondition, **parse_pairs(settings or [])}
+    if noise > 0:
+        asked["noise"] = noise
+    if threads is not None:
+        asked["n_threads"] = threads
+    work = Solve(read_dictionary(dictionary, phi_key), method, asked)
+    options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
+    _run(work, signals, output, kind, scheduler, as_json, options, certifies=False)
+
+
+def _methods() -> list[str]:
+    from maxsparse.solvers import METHODS
+
+    return list(METHODS)
+
+
+def _run(
+    work: Work,
+    signals: str,
+    output: str,
+    kind: str | None,
+    scheduler: str | None,
+    as_json: bool,
+    options: dict[str, Any],
+    *,
+    certifies: bool,
+) -> None:
+    from maxsparse import streaming
+
+    if output == "-" and as_json:
+        raise typer.BadParameter("the answers go to standard output already", param_hint="--json")
+    with output_path(output, kind) as path, _runner(scheduler) as runner:
+        try:
+            summary = streaming.run(work, signals, path, progress=True, runner=runner, **options)
+        except KeyboardInterrupt:
+            say("Stopped. The same command goes on where this one was.")
+            raise
+    say_summary(summary, output, as_json=as_json, certifies=certifies)
+
+
+def _runner(scheduler: str | None) -> Any:
+    if scheduler is None:
+        return nullcontext()
+    from maxsparse.distributed import Cluster
+
+    return Cluster(scheduler)

@@ -1,0 +1,255 @@
+"""Recover on many machines through dask.distributed: chunks are tasks, the model goes to every worker once.
+
+:class:`Cluster` does the work of :func:`maxsparse.streaming.run` on the workers of a scheduler; :func:`recover` takes a
+dask array and returns dask arrays.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse import __version__
+from maxsparse._validation import check_width
+from maxsparse.recovery import SparseRecoverer
+from maxsparse.streaming.chunk import Chunk
+from maxsparse.streaming.pipeline import Task
+from maxsparse.streaming.work import Recover, Work, answer
+
+__all__ = ["Cluster", "DaskResult", "recover"]
+
+CONNECT_SECONDS = 20
+ATTEMPTS = 4  # of one chunk, each time with the model sent anew
+# A worker of several threads does one chunk at a time, on all of them: compiled loops have their own threads.
+ONE_AT_A_TIME = threading.Lock()
+
+
+class Cluster:
+    """Do the work of :func:`maxsparse.streaming.run` on the workers of a dask scheduler.
+
+    Parameters
+    ----------
+    scheduler : str or distributed.Client
+        Address such as ``"tcp://host:8786"``, or a client that is connected.
+
+    Notes
+    -----
+    This process reads the signals and writes the answers, so workers need no access to the files. It keeps two chunks
+    per worker thread under way, which bounds its memory and the scheduler's. A chunk whose worker dies is done by
+    another one. Workers need the same version of maxsparse.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> with ms.distributed.Cluster("tcp://10.0.0.1:8786") as cluster:  # doctest: +SKIP
+    ...     ms.streaming.recover(model, "Y.npy", "X.npz", runner=cluster)
+    """
+
+    def __init__(self, scheduler: Any) -> None:
+        distributed = _distributed()
+        self._own = isinstance(scheduler, str)
+        self.client = distributed.Client(scheduler, timeout=CONNECT_SECONDS) if self._own else scheduler
+        try:
+            self.client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            self.close()
+            raise TimeoutError(f"the scheduler has no workers, and none came in {CONNECT_SECONDS} s") from error
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the scheduler, unless the client was the caller's."""
+        if self._own:
+            self.client.close()
+
+    def __call__(self, work: Work, tasks: Iterable[Task], name: str, skip_bad: bool) -> Iterator[tuple[int, Chunk]]:
+        """Yield the number and the answer of every chunk, in the order in which they are done."""
+        send = _Sender(self.client, work, name, skip_bad)
+        waiting = iter(tasks)
+        under_way: dict[Any, tuple[Task, int]] = {}
+        try:
+            while True:
+                for task in waiting:
+                    under_way[send(task)] = task, 1
+                    if len(under_way) >= 2 * max(1, self._threads()):
+                        break
+                if not under_way:
+                    return
+                for future in _finished(list(under_way)):
+                    task, attempt = under_way.pop(future)
+                    found = send.result(future, attempt)
+                    if found is None:
+                        under_way[send(task)] = task, attempt + 1
+                    else:
+                        yield task[0], found
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def _threads(self) -> int:
+        return sum(self.client.nthreads().values())
+
+
+class _Sender:
+    """Sends chunks to workers, and the model before the first one."""
+
+    def __init__(self, client: Any, work: Work, name: str, skip_bad: bool) -> None:
+        self.client, self.work, self.name, self.skip_bad = client, work, name, skip_bad
+        self._scatter()
+
+    def _scatter(self) -> None:
+        self._model = self.client.scatter(self.work, broadcast=True)
+
+    def __call__(self, task: Task) -> Any:
+        _, start, Y = task
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # "large graph": the scheduler keeps a chunk so that no worker's death loses it
+            return self.client.submit(
+                _answer, self._model, Y, start, self.name, self.skip_bad, __version__, pure=False, retries=0
+            )
+
+    def result(self, future: Any, attempt: int) -> Chunk | None:
+        """Return the answer, or None if it has to be asked for again."""
+        from concurrent.futures import CancelledError
+
+        distributed = _distributed()
+        try:
+            found: Chunk = future.result()
+        except (CancelledError, distributed.client.FutureCancelledError) as error:
+            # Every worker that had the model is gone.
+            if attempt >= ATTEMPTS:
+                raise OSError(f"a chunk was lost {attempt} times with its workers; giving up ({error})") from error
+            self.client.wait_for_workers(1)
+            self._scatter()
+            return None
+        except distributed.KilledWorker as error:
+            raise OSError(f"a chunk ended every worker that took it (is their memory too small?): {error}") from error
+        return found
+
+
+def _finished(futures: list[Any]) -> list[Any]:
+    distributed = _distributed()
+    done: list[Any] = list(distributed.wait(futures, return_when="FIRST_COMPLETED").done)
+    return done
+
+
+def _answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, version: str) -> Chunk:
+    """Recover a chunk on a worker."""
+    if version != __version__:
+        raise ValueError(f"a worker has maxsparse {__version__}, but {version} asked it; install the same on all")
+    with ONE_AT_A_TIME:
+        return answer(work, Y, start, name, skip_bad, _worker_threads())
+
+
+def _worker_threads() -> int:
+    """Return how many threads the worker that runs this may use."""
+    import numba
+
+    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
+    try:
+        threads = int(_distributed().get_worker().state.nthreads)
+    except ValueError:  # no worker: dask's own scheduler in this process
+        threads = available
+    return max(1, min(threads, available))
+
+
+@dataclass(frozen=True, eq=False)
+class DaskResult:
+    """Answers as dask arrays, chunked by rows like the signals; nothing is computed until you ask.
+
+    Attributes
+    ----------
+    coef : dask array of shape (N, m)
+    residual, certified, converged, iterations : dask arrays of shape (N,)
+        As in :class:`maxsparse.Result`.
+    """
+
+    coef: Any
+    residual: Any
+    certified: Any
+    converged: Any
+    iterations: Any
+
+
+def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskResult:
+    """Recover the signals of a dask array, one task per block of rows.
+
+    Parameters
+    ----------
+    model : SparseRecoverer
+        What recovers. It is one node of the graph: every worker gets it once.
+    Y : dask array of shape (N, n)
+        Signals as rows. Blocks of ten to a hundred thousand rows are right.
+    easy_first : bool, default=True
+        As for :func:`maxsparse.streaming.recover`.
+
+    Returns
+    -------
+    result : DaskResult
+        Compute several of its arrays together, ``dask.compute(result.coef, result.certified)``, so that the signals
+        are recovered once; or ``persist`` them on the cluster.
+
+    Examples
+    --------
+    >>> import dask.array as da  # doctest: +SKIP
+    >>> Y = da.from_zarr("Y.zarr")  # doctest: +SKIP
+    >>> ms.distributed.recover(model, Y).certified.mean().compute()  # doctest: +SKIP
+    """
+    try:
+        import dask
+        import dask.array as da
+    except ImportError as error:
+        raise ImportError("dask is needed: pip install 'maxsparse[cluster]'") from error
+    if not isinstance(Y, da.Array):
+        raise ValueError(f"Y must be a dask array, got {type(Y).__name__}; use maxsparse.streaming for files")
+    work = Recover(model, easy_first)
+    n, m = work.shape
+    if Y.ndim == 2:
+        check_width(Y.shape, (n, m))
+    else:
+        raise ValueError(f"Y must be 2-D, got shape {Y.shape}")
+    signals = Y.rechunk({1: -1})
+    sent = dask.delayed(work, pure=False, traverse=False)
+    task = dask.delayed(_answer, pure=False)
+    dtype = np.result_type(np.asarray(model.Phi).dtype, signals.dtype)
+    parts: dict[str, list[Any]] = {"coef": [], "residual": [], "certified": [], "converged": [], "iterations": []}
+    kinds = {"residual": dtype, "certified": bool, "converged": bool, "iterations": np.int64}
+    start = 0
+    for block, rows in zip(signals.to_delayed().ravel(), signals.chunks[0], strict=True):
+        chunk = task(sent, block, start, "Y", False, __version__)
+        parts["coef"].append(da.from_delayed(dask.delayed(_dense)(chunk, m), shape=(rows, m), dtype=dtype))
+        for name, kind in kinds.items():
+            parts[name].append(da.from_delayed(dask.delayed(_column)(chunk, name), shape=(rows,), dtype=kind))
+        start += rows
+    return DaskResult(**{name: da.concatenate(arrays) for name, arrays in parts.items()})
+
+
+def _dense(chunk: Chunk, m: int) -> NDArray[Any]:
+    return chunk.dense(m)
+
+
+def _column(chunk: Chunk, name: str) -> NDArray[Any]:
+    return chunk.columns[name]
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("dask.distributed is needed: pip install 'maxsparse[cluster]'") from error
+    return distributed

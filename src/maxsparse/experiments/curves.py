@@ -1,0 +1,195 @@
+"""What the experiments with the paper's two panels share: accuracy against the number of nonzeros, method by method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxsparse import dictionaries, metrics, signals
+from maxsparse._validation import FloatArray
+from maxsparse.experiments import registry
+from maxsparse.experiments.data import Data, Record
+from maxsparse.experiments.drawing import method_style, two_panels
+from maxsparse.experiments.experiment import Experiment, Picture, Table
+from maxsparse.experiments.methods import Method, Problem
+from maxsparse.experiments.recipes import Recipe
+from maxsparse.experiments.training_plans import PLANS, Training
+
+__all__ = ["Curves", "Duel", "decoded", "duel", "sizes", "test_rng"]
+
+
+def sizes(preset: str, **more: Any) -> dict[str, Any]:
+    """Return the settings that these experiments have in common: the problem of Section 7.2 in three sizes."""
+    common = {
+        "smoke": {"n": 8, "m": 16, "sparsities": [1, 2], "N": 20, "seeds": [0]},
+        "laptop": {"n": 20, "m": 100, "sparsities": list(range(1, 11)), "N": 500, "seeds": [0, 1, 2]},
+        "paper": {"n": 20, "m": 100, "sparsities": list(range(1, 11)), "N": 100_000, "seeds": [0, 1, 2]},
+    }
+    return {**common[preset], "training": PLANS[preset], **more}
+
+
+class Curves(Experiment):
+    """Strict and loose accuracy against d. Subclasses say which curves there are."""
+
+    amplitudes: ClassVar[str] = "uniform"
+
+    def variants(self, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """List what varies besides the method; each is a part of a task."""
+        return [{}]
+
+    def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
+        """Name a curve."""
+        return method.label
+
+    def training(self, settings: dict[str, Any], task: dict[str, Any]) -> Training:
+        """Say what the networks of a task are trained on."""
+        found = settings["sparsities"]
+        return Training(
+            settings["training"],
+            settings["n"],
+            settings["m"],
+            task["seed"],
+            task["d"],
+            (min(found), max(found)),
+            amplitudes=self.amplitudes,
+        )
+
+    def test_amplitudes(self, task: dict[str, Any]) -> str:
+        """Return the law of the amplitudes of the test signals."""
+        return self.amplitudes
+
+    def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
+        """List every method, variant, number of nonzeros and seed."""
+        return [
+            {"method": method, **variant, "d": d, "seed": seed}
+            for seed in settings["seeds"]
+            for method in methods
+            for variant in self.variants(settings)
+            for d in settings["sparsities"]
+        ]
+
+    def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
+        """Name the network that the method needs."""
+        method = registry.methods()[task["method"]]
+        return [method.recipe(self.training(settings, task))] if method.recipe else []
+
+    def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
+        """Recover test signals of one dictionary and one number of nonzeros."""
+        n, m, d, seed = settings["n"], settings["m"], task["d"], task["seed"]
+        problem = Problem(dictionaries.decaying(n, m, rng=seed), d, training=self.training(settings, task))
+        method = registry.methods()[task["method"]]
+        if not method.applies(problem):
+            return []
+        law = self.test_amplitudes(task)
+        X, Y = signals.sample(problem.Phi, settings["N"], sparsity=d, amplitudes=law, rng=test_rng(seed, d))
+        scores = method.scores(problem, Y)
+        values = {
+            "strict": metrics.strict_accuracy(X, scores),
+            "loose": metrics.loose_accuracy(X, scores, n),
+            "decoded": metrics.exact_recovery(X, decoded(problem.Phi, Y, scores)),
+        }
+        return [Record(task, values)]
+
+    def curves(self, settings: dict[str, Any], data: Data) -> Iterator[tuple[str, Data, dict[str, Any]]]:
+        """Yield label, records and style of every curve."""
+        known = registry.methods()
+        alone = len(data.unique("method")) == 1
+        for method in data.unique("method"):
+            for variant in self.variants(settings):
+                style = {} if alone else method_style(method)
+                yield self.label(settings, known[method], variant), data.select(method=method, **variant), style
+
+    def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
+        """Draw the paper's two panels."""
+        curves = [curve for curve in self.curves(settings, data) if curve[1].records]
+        caption = (
+            f"Left: strict accuracy. Right: loose accuracy; guessing gives n/m = {settings['n'] / settings['m']:.2f}. "
+            f"{_protocol(settings, data)}"
+        )
+        guess = settings["n"] / settings["m"]
+        return [Picture(self.name, caption, lambda figure: two_panels(figure, curves, guess), (10.0, 4.8))]
+
+    def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
+        """Tabulate both accuracies, and what decoding the top n makes of the same scores."""
+        captions = {
+            "strict": "Strict accuracy (s-acc): the d largest scores are the support",
+            "loose": "Loose accuracy (l-acc): share of the support among the n largest scores",
+            "decoded": "Recovered after decoding the n largest scores (not a figure of the paper)",
+        }
+        return [self._table(settings, data, measure, caption) for measure, caption in captions.items()]
+
+    def _table(self, settings: dict[str, Any], data: Data, measure: str, caption: str) -> Table:
+        positions = settings["sparsities"]
+        rows, spread = [], 0.0
+        for label, chosen, _ in self.curves(settings, data):
+            if chosen.records:
+                series = chosen.series("d", measure)
+                spread = max(spread, float(series.spread.max()))
+                rows.append([label, *(f"{chosen.mean(measure, d=d):.3f}" for d in positions)])
+        caption += f"; standard deviation over seeds at most {spread:.3f}"
+        return Table(measure, caption, ["d", *map(str, positions)], rows)
+
+
+def _protocol(settings: dict[str, Any], data: Data) -> str:
+    seeds = len(data.unique("seed"))
+    return (
+        f"{settings['n']}×{settings['m']}, {settings['N']:,} test signals per point; mean and standard deviation over "
+        f"{seeds} dictionar{'y' if seeds == 1 else 'ies'}."
+    )
+
+
+def test_rng(seed: int, *where: int) -> np.random.Generator:
+    """Return the generator of test signals: the same for every method, none that training draws from."""
+    return np.random.default_rng([20_160_501, seed, *where])
+
+
+def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
+    """Return coefficients (N, m) by solving on the best-scored atoms; zeros where that explains nothing."""
+    from maxsparse.recovery._refit import prepare
+    from maxsparse.recovery.decode import decode_exact
+
+    return decode_exact(prepare(Phi, float(np.finfo(np.float64).eps)), np.ascontiguousarray(Y), scores)[0]
+
+
+class Duel:
+    """Where one curve is ahead of another, beyond what the number of test signals leaves open."""
+
+    def __init__(self, cells: list[tuple[int, float, float, float]]) -> None:
+        self.cells = cells  # d, first, second, standard error of the difference
+        self.ahead = [d for d, a, b, error in cells if a - b > 2.0 * error]
+        self.behind = [d for d, a, b, error in cells if b - a > 2.0 * error]
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Means of both over d; NaN where nothing was compared."""
+        if not self.cells:
+            return math.nan, math.nan
+        return float(np.mean([a for _, a, _, _ in self.cells])), float(np.mean([b for _, _, b, _ in self.cells]))
+
+    @property
+    def mean(self) -> float:
+        """Mean difference over d; NaN where nothing was compared."""
+        first, second = self.means
+        return first - second
+
+    def __str__(self) -> str:
+        even = len(self.cells) - len(self.ahead) - len(self.behind)
+        return f"ahead at {len(self.ahead)}, level at {even}, behind at {len(self.behind)} of {len(self.cells)} d"
+
+
+def duel(first: Data, second: Data, measure: str, signals_per_point: int, *, start: int = 2) -> Duel:
+    """Compare two curves at every d from `start` on.
+
+    A share p of N signals has variance p(1 − p)/N at most, also for loose accuracy, whose terms lie in [0, 1].
+    """
+    cells = []
+    for d in sorted(set(first.unique("d")) & set(second.unique("d"))):
+        a, b = first.values(measure, d=d), second.values(measure, d=d)
+        if d >= start and a.size and b.size:
+            p, q = a.mean(), b.mean()
+            error = math.sqrt((p * (1 - p) / a.size + q * (1 - q) / b.size) / signals_per_point)
+            cells.append((d, float(p), float(q), error))
+    return Duel(cells)

@@ -1,0 +1,169 @@
+"""What a trained network depends on, and where trained networks are kept so that experiments share them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maxsparse import __version__, dictionaries
+from maxsparse.files import atomic_write
+
+if TYPE_CHECKING:
+    from maxsparse.networks import SignalNetwork
+
+__all__ = ["Recipe", "Store", "current_store", "using_store"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a trained network depends on, as plain JSON.
+
+    Attributes
+    ----------
+    network : str
+        Name in ``maxsparse.networks.NETWORKS``.
+    hyperparameters : dict
+        Of the network.
+    loss : str or None
+        None for the one that goes with the network.
+    n, m, seed : int
+        The dictionary is ``decaying(n, m, rng=seed)``; start weights and signals come from the same seed.
+    amplitudes : str
+    sparsity : (int, int)
+        Range of the number of nonzeros.
+    samples : int
+        Signals to train on, repetitions included.
+    set_size : int or None
+        Number of different signals; None where every signal is a new one.
+    preset : str
+        Name in ``maxsparse.training.PRESETS``.
+    changes : dict
+        What differs from the preset.
+    """
+
+    network: str
+    n: int
+    m: int
+    seed: int
+    samples: int
+    amplitudes: str = "uniform"
+    sparsity: tuple[int, int] = (1, 10)
+    set_size: int | None = None
+    loss: str | None = None
+    preset: str = "modern"
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Hash of all of it and of the version of this package."""
+        text = json.dumps([__version__, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Store:
+    """A folder of trained networks, one file per recipe; what is not there is trained, what was stopped is resumed.
+
+    Parameters
+    ----------
+    folder : path
+        Made when first needed.
+    device : str, default="auto"
+        Where networks are trained and run.
+    """
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        self.folder, self.device = Path(folder), device
+        self._finished: set[str] = set()  # keys of networks that need no second look
+
+    def path(self, recipe: Recipe) -> Path:
+        """Return the file of a network."""
+        return self.folder / f"{recipe.network}-{recipe.key}.safetensors"
+
+    def has(self, recipe: Recipe) -> bool:
+        """Tell whether a network is there and its training finished."""
+        from maxsparse.networks import load
+
+        path = self.path(recipe)
+        # While a network trains, its file holds the best weights so far.
+        return path.is_file() and bool(load(path).about["report"]["finished"])
+
+    def network(self, recipe: Recipe, *, progress: bool = False) -> SignalNetwork:
+        """Return a trained network, from its file or by training it."""
+        if recipe.key not in self._finished:
+            if not self.has(recipe):
+                self._train(recipe, progress)
+            self._finished.add(recipe.key)
+        return _open(self.path(recipe), self.device)
+
+    def read(self, recipe: Recipe) -> bytes:
+        """Return the file of a network that is there."""
+        return self.path(recipe).read_bytes()
+
+    def write(self, recipe: Recipe, content: bytes) -> None:
+        """Take in a file that was trained elsewhere."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path(recipe)) as stream:
+            stream.write(content)
+
+    def _train(self, recipe: Recipe, progress: bool) -> None:
+        from maxsparse import training
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        output = self.path(recipe)
+        options: dict[str, Any] = {"output": output, "device": self.device, "progress": progress}
+        if training.checkpoint_path(output).exists():
+            training.resume(**options)
+            return
+        training.fit(
+            dictionaries.decaying(recipe.n, recipe.m, rng=recipe.seed),
+            recipe.network,
+            sparsity=recipe.sparsity,
+            amplitudes=recipe.amplitudes,
+            loss=recipe.loss,
+            set_size=recipe.set_size,
+            settings=training.PRESETS[recipe.preset].but(**recipe.changes),
+            hyperparameters=recipe.hyperparameters,
+            samples=recipe.samples,
+            rng=recipe.seed,
+            **options,
+        )
+
+
+@lru_cache(maxsize=8)
+def _open(path: Path, device: str) -> SignalNetwork:
+    """Read a finished network; what stands in its file never changes, so it stays in memory for the next task."""
+    from maxsparse.networks import SignalNetwork, load
+    from maxsparse.training.processes import pick_device
+
+    network = load(path).network
+    assert isinstance(network, SignalNetwork)
+    return network.to(pick_device(device)).eval()
+
+
+_store: ContextVar[Store] = ContextVar("store")
+
+
+@contextmanager
+def using_store(store: Store) -> Iterator[None]:
+    """Let methods take their networks from `store`."""
+    token = _store.set(store)
+    try:
+        yield
+    finally:
+        _store.reset(token)
+
+
+def current_store() -> Store:
+    """Return the store that methods take their networks from."""
+    try:
+        return _store.get()
+    except LookupError:
+        raise RuntimeError("networks are trained by maxsparse.experiments.run(), or inside using_store()") from None

@@ -1,0 +1,118 @@
+"""How the networks of all experiments are trained, one plan per preset, so that experiments share networks.
+
+A plan holds the size of the dictionary, the range of sparsities, a recipe of ``maxsparse.training.PRESETS`` with
+changes, and for every kind of network its hyperparameters and the number of training signals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from maxsparse.experiments.recipes import Recipe
+
+__all__ = ["NETWORK_METHODS", "PLANS", "Training"]
+
+PLANS: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "preset": "modern",
+        "changes": {"batch_size": 32, "rounds": 1},
+        "networks": {
+            "residual": {"samples": 96, "hyperparameters": {"depth": 4, "width": 16}},
+            "ista_net": {"samples": 96, "hyperparameters": {"depth": 4}},
+            "iht_net": {"samples": 96, "hyperparameters": {"depth": 4}},
+            "lstm": {"samples": 96, "hyperparameters": {"hidden": 8, "steps": 3}},
+        },
+    },
+    # Numbers of signals that take each network about a minute of one core. The residual network is wider and
+    # flatter than the paper's, and whitens its input: both learn faster.
+    "laptop": {
+        "preset": "modern",
+        "changes": {"rounds": 5},
+        "networks": {
+            "residual": {"samples": 500_000, "hyperparameters": {"depth": 8, "width": 400}},
+            "ista_net": {"samples": 750_000, "hyperparameters": {}},
+            "iht_net": {"samples": 500_000, "hyperparameters": {}},
+            "lstm": {"samples": 200_000, "hyperparameters": {"hidden": 128}},
+        },
+    },
+    # 150 epochs of 600,000 signals, one network per sparsity, raw input, as the paper has it.
+    "paper": {
+        "preset": "paper",
+        "changes": {},
+        "one_per_sparsity": True,
+        "set_size": 600_000,
+        "networks": {
+            "residual": {"samples": 90_000_000, "hyperparameters": {"whiten": False}},
+            "ista_net": {"samples": 90_000_000, "hyperparameters": {}},
+            "iht_net": {"samples": 90_000_000, "hyperparameters": {}},
+            "lstm": {"samples": 90_000_000, "hyperparameters": {"whiten": False}},
+        },
+    },
+}
+
+# name of the method: network, what differs from the plan, loss
+NETWORK_METHODS: dict[str, tuple[str, dict[str, Any], str | None]] = {
+    "residual": ("residual", {}, None),
+    "residual-raw": ("residual", {"whiten": False}, None),
+    "residual-plain": ("residual", {"residual": False}, None),
+    "residual-helu": ("residual", {"activation": "helu"}, None),
+    "residual-squares": ("residual", {}, "least_squares"),
+    "ista-net": ("ista_net", {}, None),
+    "iht-net": ("iht_net", {}, None),
+    "lstm": ("lstm", {}, None),
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the networks of a problem are trained on.
+
+    Attributes
+    ----------
+    plan : dict
+        One of :data:`PLANS`.
+    n, m, seed : int
+        The dictionary is ``decaying(n, m, rng=seed)``.
+    sparsity : int
+        Number of nonzeros of the test signals, for plans with one network per sparsity.
+    sparsities : (int, int)
+        Range of the numbers of nonzeros, for all other plans.
+    amplitudes : str
+    share : float
+        How many different training signals there are, relative to the plan. Below 1 they are repeated more often, the
+        number of steps stays; above 1 it grows with them.
+    """
+
+    plan: dict[str, Any]
+    n: int
+    m: int
+    seed: int
+    sparsity: int
+    sparsities: tuple[int, int]
+    amplitudes: str = "uniform"
+    share: float = 1.0
+
+    def recipe(self, method: str) -> Recipe:
+        """Return how the network of a method is trained."""
+        network, differences, loss = NETWORK_METHODS[method]
+        details = self.plan["networks"][network]
+        samples, size = details["samples"], self.plan.get("set_size")
+        if self.share != 1.0:
+            size = round(self.share * (samples if size is None else size))
+            samples = round(samples * max(1.0, self.share))
+        alone = (self.sparsity, self.sparsity)
+        return Recipe(
+            network=network,
+            n=self.n,
+            m=self.m,
+            seed=self.seed,
+            samples=samples,
+            amplitudes=self.amplitudes,
+            sparsity=alone if self.plan.get("one_per_sparsity") else self.sparsities,
+            set_size=size,
+            loss=loss,
+            preset=self.plan["preset"],
+            hyperparameters={**details["hyperparameters"], **differences},
+            changes=self.plan["changes"],
+        )

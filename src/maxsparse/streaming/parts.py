@@ -1,0 +1,171 @@
+"""The journal beside an output: one file per finished chunk, so that a killed run loses at most the chunk it was at.
+
+``OUT.parts/journal.json`` says what the answers depend on; ``OUT.parts/000017.npz`` is chunk 17. Every file is renamed
+into place when it is whole, so what is there is done, and what is done is never done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from maxsparse.files import atomic_write
+from maxsparse.streaming.chunk import Chunk
+
+__all__ = ["Parts", "parts_folder"]
+
+OURS = re.compile(r"journal\.json|lock|whole(\..*)?|\d{6,}\.npz|\..*\.part")
+
+
+def parts_folder(output: Path) -> Path:
+    """Return the folder of the parts of an output."""
+    return output.with_name(f"{output.name}.parts")
+
+
+class Parts:
+    """The finished chunks of one run.
+
+    Parameters
+    ----------
+    folder : path
+        Where they are; made if it is not there.
+    depends : dict
+        Plain JSON on which the answers depend. Parts of a run that depended on something else are not used.
+    count : int
+        Number of chunks of the whole run.
+    fresh : bool
+        Forget parts that are there.
+
+    Attributes
+    ----------
+    done : set of int
+        Numbers of the finished chunks.
+    resumed : int
+        How many of them an earlier run left.
+    """
+
+    def __init__(self, folder: Path, depends: dict[str, Any], count: int, *, fresh: bool = False) -> None:
+        self.folder, self.count = folder, count
+        if not folder.parent.is_dir():
+            raise FileNotFoundError(f"folder {str(folder.parent)!r} does not exist; make it first")
+        folder.mkdir(exist_ok=True)
+        self._lock = _lock(folder)
+        journal = folder / "journal.json"
+        if fresh or not journal.is_file():
+            self._clear()
+            with atomic_write(journal) as stream:
+                stream.write(json.dumps(depends, indent=1).encode())
+        else:
+            _compare(folder, _read(journal), json.loads(json.dumps(depends)))
+        self.done = {int(path.stem) for path in folder.glob("*.npz") if path.stem.isdigit()}
+        self.resumed = len(self.done)
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.close()
+
+    @property
+    def todo(self) -> list[int]:
+        """Numbers of the chunks that are not done."""
+        return [index for index in range(self.count) if index not in self.done]
+
+    def add(self, index: int, chunk: Chunk) -> None:
+        """Store a finished chunk, on disk before this returns."""
+        chunk.write(self._path(index))
+        self.done.add(index)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Read all chunks in order."""
+        for index in range(self.count):
+            yield Chunk.read(self._path(index))
+
+    @property
+    def first(self) -> Chunk:
+        """The first chunk: the others have the same columns and dtypes."""
+        return Chunk.read(self._path(0))
+
+    def place(self, name: str) -> Path:
+        """Return where to write the whole output; what a run that was killed meanwhile left there is removed."""
+        path = self.folder / name
+        _delete(path)
+        return path
+
+    def remove(self) -> None:
+        """Remove the folder, the journal first: what is left by a kill in the middle counts for nothing."""
+        (self.folder / "journal.json").unlink(missing_ok=True)
+        self._clear()
+        (self.folder / "lock").unlink(missing_ok=True)
+        self.folder.rmdir()
+
+    def _path(self, index: int) -> Path:
+        return self.folder / f"{index:06}.npz"
+
+    def _clear(self) -> None:
+        strange = [path.name for path in self.folder.iterdir() if not OURS.fullmatch(path.name)]
+        if strange:
+            raise ValueError(f"folder {str(self.folder)!r} holds {strange[0]!r}, which is not ours; move it away")
+        for path in self.folder.iterdir():
+            if path.name != "lock":
+                _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    """Keep a second run away from the folder; the system frees the lock of a process that was killed."""
+    stream = (folder / "lock").open("wb")
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        return stream
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        stream.close()
+        raise ValueError(f"another run is writing to {str(folder)!r}; wait for it or end it") from error
+    return stream
+
+
+def _read(journal: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(journal.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(journal)!r} is damaged ({error}); begin anew with --fresh (fresh=True)") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{str(journal)!r} is damaged; begin anew with --fresh (fresh=True)")
+    return content
+
+
+def _compare(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    if changed:
+        raise ValueError(
+            f"{str(folder)!r} is of an unfinished run that differs in: {', '.join(changed)}. "
+            "Give what that run was given to resume it, or --fresh (fresh=True) to begin anew"
+        )
+
+
+def sync_replace(source: Path, target: Path) -> None:
+    """Move a finished file or folder to its place; an old zarr folder there is removed only then."""
+    if target.is_dir():
+        old = source.with_name("whole.old")
+        os.rename(target, old)
+        os.rename(source, target)
+        shutil.rmtree(old)
+    else:
+        os.replace(source, target)

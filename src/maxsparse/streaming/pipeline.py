@@ -1,0 +1,232 @@
+"""Recover signals chunk by chunk: constant memory, a bar with the time left, and nothing lost when it is killed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._progress import bar
+from maxsparse._validation import check_integer, check_width
+from maxsparse.recovery import SparseRecoverer
+from maxsparse.streaming.chunk import Chunk
+from maxsparse.streaming.parts import Parts, parts_folder, sync_replace
+from maxsparse.streaming.sources import Source, open_source
+from maxsparse.streaming.work import Recover, Solve, Work, answer
+from maxsparse.streaming.writers import WRITERS, check_format
+
+__all__ = ["Summary", "recover", "run", "solve"]
+
+CHUNK_BYTES = 32 * 2**20  # of the coefficients of one chunk
+Task = tuple[int, int, NDArray[Any]]  # number of the chunk, of its first signal, and its signals
+Runner = Callable[[Work, Iterable[Task], str, bool], Iterator[tuple[int, Chunk]]]
+
+
+@dataclass
+class Summary:
+    """Figures of a whole run.
+
+    Attributes
+    ----------
+    signals, atoms : int
+    nonzeros : dict of int to int
+        How many signals have so many nonzeros.
+    certified, converged, bad : int
+        How many signals are certified to have the sparsest answer, met the stopping rule, could not be read.
+    largest_residual : float
+        The largest ‖y − Φx‖₂.
+    seconds : float
+        Of this run; that of earlier, interrupted ones is not known.
+    resumed : int
+        Signals that were done by an interrupted run before.
+    """
+
+    signals: int
+    atoms: int
+    nonzeros: dict[int, int] = field(default_factory=dict)
+    certified: int = 0
+    converged: int = 0
+    bad: int = 0
+    largest_residual: float = 0.0
+    seconds: float = 0.0
+    resumed: int = 0
+
+    def take(self, chunk: Chunk) -> None:
+        """Count in one more chunk."""
+        for k, count in zip(*np.unique(chunk.counts, return_counts=True), strict=True):
+            self.nonzeros[int(k)] = self.nonzeros.get(int(k), 0) + int(count)
+        self.certified += int(chunk.columns["certified"].sum())
+        self.converged += int(chunk.columns["converged"].sum())
+        residual = chunk.columns["residual"]
+        self.bad += int(np.isnan(residual).sum())
+        self.largest_residual = max(self.largest_residual, float(np.nanmax(residual, initial=0.0)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return asdict(self) | {"nonzeros": {str(k): self.nonzeros[k] for k in sorted(self.nonzeros)}}
+
+
+def recover(
+    model: SparseRecoverer,
+    Y: str | os.PathLike[str] | ArrayLike,
+    output: str | os.PathLike[str],
+    *,
+    easy_first: bool = True,
+    **options: Any,
+) -> Summary:
+    """Recover signals from a file to a file, however many there are.
+
+    Parameters
+    ----------
+    model : SparseRecoverer
+        What recovers.
+    Y : path or array-like of shape (N, n)
+        Signals as rows; .npy, .zarr and .parquet files may be larger than memory.
+    output : path
+        .npz (sparse), .parquet (lists), .zarr, .npy (dense), .mat or .csv.
+    easy_first : bool, default=True
+        Without noise, let whitened OMP take the signals for which its answer is certified; the model gets the others.
+    **options
+        Of :func:`run`: ``chunk=``, ``fresh=``, ``skip_bad=``, ``key=``, ``progress=``.
+
+    Returns
+    -------
+    summary : Summary
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import scipy.sparse
+    >>> import maxsparse as ms
+    >>> Phi = ms.dictionaries.gaussian(12, 24, rng=0)
+    >>> X, Y = ms.signals.sample(Phi, 50, sparsity=2, rng=1)
+    >>> path = os.path.join(tempfile.mkdtemp(), "X.npz")
+    >>> ms.streaming.recover(ms.SparseRecoverer(Phi), Y, path, chunk=20).certified
+    50
+    >>> scipy.sparse.load_npz(path).shape
+    (50, 24)
+    """
+    return run(Recover(model, easy_first), Y, output, **options)
+
+
+def solve(
+    Phi: ArrayLike,
+    Y: str | os.PathLike[str] | ArrayLike,
+    output: str | os.PathLike[str],
+    method: str = "sbl",
+    *,
+    method_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> Summary:
+    """Recover signals by a classical method, from a file to a file.
+
+    Parameters
+    ----------
+    Phi : array-like of shape (n, m)
+        Dictionary.
+    Y, output
+        As for :func:`recover`.
+    method : str, default="sbl"
+        A name in ``maxsparse.solvers.METHODS``.
+    method_options : dict or None, default=None
+        Of :func:`maxsparse.solve`: sparsity, precondition, noise, …
+    **options
+        Of :func:`run`.
+
+    Returns
+    -------
+    summary : Summary
+    """
+    return run(Solve(np.asarray(Phi), method, dict(method_options or {})), Y, output, **options)
+
+
+def run(
+    work: Work,
+    Y: str | os.PathLike[str] | ArrayLike,
+    output: str | os.PathLike[str],
+    *,
+    chunk: int | None = None,
+    fresh: bool = False,
+    skip_bad: bool = False,
+    key: str | None = None,
+    progress: bool = False,
+    runner: Runner | None = None,
+) -> Summary:
+    """Do some work to every chunk of the signals and write the answers.
+
+    Parameters
+    ----------
+    work : Work
+        What to do.
+    Y, output
+        As for :func:`recover`.
+    chunk : int or None, default=None
+        Signals at a time; None for 32 MB of coefficients.
+    fresh : bool, default=False
+        Begin anew where an interrupted run left its parts.
+    skip_bad : bool, default=False
+        Leave signals with NaN or infinite numbers without an answer, instead of failing.
+    key : str or None, default=None
+        Name of the array or column in Y's file.
+    progress : bool, default=False
+        Show a bar on a terminal.
+    runner : callable or None, default=None
+        Who does the work; None for this process. ``maxsparse.distributed.Cluster`` is another one.
+
+    Returns
+    -------
+    summary : Summary
+    """
+    begun = time.monotonic()
+    target = Path(output)
+    kind = check_format(target)
+    if isinstance(Y, str | os.PathLike) and target.exists() and os.path.exists(Y) and os.path.samefile(Y, target):
+        raise ValueError(f"{str(target)!r} holds the signals; write the answers to another file")
+    source = open_source(Y, key=key)
+    n, m = work.shape
+    check_width(source.shape, (n, m), source.name)
+    N = source.shape[0]
+    size = max(1, CHUNK_BYTES // (8 * m)) if chunk is None else check_integer(chunk, "chunk", low=1)
+    depends = {**work.identity, "input": source.identity, "signals": N, "chunk": size, "skip bad": skip_bad}
+    summary = Summary(N, m)
+    with _parts(target, depends, max(1, -(-N // size)), fresh) as parts:
+        summary.resumed = sum(min(N, (index + 1) * size) - index * size for index in parts.done)
+        with bar(N, summary.resumed, "recover", progress) as advance:
+            for index, found in (runner or _here)(work, _tasks(source, parts.todo, size), source.name, skip_bad):
+                parts.add(index, found)
+                advance(len(found))
+        for found in parts:
+            summary.take(found)
+        whole = parts.place(f"whole.{kind}")
+        WRITERS[kind](parts, whole, (N, m))
+        sync_replace(whole, target)
+        parts.remove()
+    summary.seconds = round(time.monotonic() - begun, 3)
+    return summary
+
+
+def _parts(target: Path, depends: dict[str, Any], count: int, fresh: bool) -> Parts:
+    if depends["input"] is not None:
+        return Parts(parts_folder(target), depends, count, fresh=fresh)
+    # What cannot be read again cannot be resumed.
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".parts", dir=target.parent))
+    return Parts(folder, depends, count)
+
+
+def _tasks(source: Source, todo: list[int], size: int) -> Iterator[Task]:
+    for index in todo:
+        start = index * size
+        yield index, start, source.rows(start, min(source.shape[0], start + size))
+
+
+def _here(work: Work, tasks: Iterable[Task], name: str, skip_bad: bool) -> Iterator[tuple[int, Chunk]]:
+    """Do the work in this process."""
+    for index, start, Y in tasks:
+        yield index, answer(work, Y, start, name, skip_bad)

@@ -1,0 +1,183 @@
+"""What is done to every chunk of signals: a model that recovers, or a solver with its options."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse import __version__
+from maxsparse._validation import DuplicateAtomsWarning, FloatArray, check_choice, check_dictionary
+from maxsparse.recovery import Recovery, SparseRecoverer, certify
+from maxsparse.result import Result
+from maxsparse.solvers import METHODS, solve
+from maxsparse.streaming.chunk import Chunk
+
+__all__ = ["Recover", "Solve", "Work", "answer"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recover:
+    """Recover by a model.
+
+    Attributes
+    ----------
+    model : SparseRecoverer
+    easy_first : bool
+        Without noise, let whitened OMP take the signals for which its answer passes the same certificate, at a
+        sixtieth of the network's time, and give the model the others.
+    """
+
+    model: SparseRecoverer
+    easy_first: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n, m) of the dictionary."""
+        n, m = np.shape(self.model.Phi)
+        return n, m
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON on which the answers depend; the number of threads is not part of it."""
+        options = self.model.get_params(deep=False) | {"easy_first": self.easy_first}
+        del options["n_threads"]
+        dictionary, network = _digest(options.pop("Phi")), _describe(options.pop("network"))
+        for name, value in sorted(vars(self.model).items()):
+            if name.endswith("_") and name != "n_features_in_":  # what training has made
+                network |= {f"{name}{key}": text for key, text in _describe(value).items()}
+        return {"maxsparse": __version__, "dictionary": dictionary, "network": network, "options": options}
+
+    def __call__(self, Y: FloatArray, n_threads: int | None = None) -> Result:
+        """Recover signals (N, n)."""
+        model = copy.copy(self.model)
+        if n_threads is not None:
+            model.n_threads = n_threads
+        if not self.easy_first or model.noise != 0:
+            return model.recover(Y)
+        found = _easy(model, Y)
+        rest = np.flatnonzero(~found.certified)
+        if rest.size:
+            hard = model.recover(Y[rest])
+            for name in ("coef", "residual", "iterations", "converged", "certified", "argument", "stable"):
+                getattr(found, name)[rest] = getattr(hard, name)
+        return found
+
+
+def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
+    """Run whitened OMP and certify its answers."""
+    Phi = np.asarray(model.Phi)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said when the model was made
+        result = solve(Phi, Y, "omp", n_threads=model.n_threads)
+        rtol = model.rtol
+        if rtol is None:
+            rtol = max(float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0 for a in (Phi, Y))
+        # It looks at one support per step, so at no more than n.
+        certificates = certify(Phi, Y, result.coef, trials=float(Phi.shape[0]), rtol=rtol)
+    return Recovery(
+        coef=result.coef,
+        residual=result.residual,
+        iterations=np.zeros(len(Y), dtype=np.int64),
+        converged=certificates.certified.copy(),
+        certified=certificates.certified,
+        method="omp",
+        argument=certificates.argument.astype("U7"),
+        stable=np.zeros(len(Y), dtype=bool),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """Recover by a classical method."""
+
+    Phi: FloatArray
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice(self.method, "method", tuple(METHODS))
+        object.__setattr__(self, "Phi", check_dictionary(self.Phi))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n, m) of the dictionary."""
+        n, m = self.Phi.shape
+        return n, m
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON on which the answers depend."""
+        options = {"method": self.method, **self.options}
+        options.pop("n_threads", None)
+        return {"maxsparse": __version__, "dictionary": _digest(self.Phi), "options": options}
+
+    def __call__(self, Y: FloatArray, n_threads: int | None = None) -> Result:
+        """Recover signals (N, n)."""
+        options = self.options if n_threads is None else {**self.options, "n_threads": n_threads}
+        return solve(self.Phi, Y, self.method, **options)
+
+
+Work = Recover | Solve
+
+
+def answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, n_threads: int | None = None) -> Chunk:
+    """Recover one chunk of signals.
+
+    Parameters
+    ----------
+    work : Work
+    Y : ndarray of shape (N, n)
+        Signals as they are stored.
+    start : int
+        Number of the first of them, for messages.
+    name : str
+        Name of the source, for messages.
+    skip_bad : bool
+        Leave signals that hold NaN or infinite numbers without an answer, instead of raising ValueError.
+    n_threads : int or None
+        Instead of the number that the work itself asks for.
+
+    Returns
+    -------
+    chunk : Chunk
+    """
+    signals = Y if Y.dtype in (np.float32, np.float64) else Y.astype(np.float64)
+    bad = ~np.isfinite(signals).all(axis=1)
+    if bad.any():
+        if not skip_bad:
+            row = int(bad.argmax())
+            column = int((~np.isfinite(signals[row])).argmax())
+            raise ValueError(
+                f"{name} holds {signals[row, column]} at row {start + row}, column {column}; "
+                "remove or fill such values, or leave such signals out with --skip-bad (skip_bad=True)"
+            )
+        signals = np.where(bad[:, None], 0, signals).astype(signals.dtype)
+    return Chunk.of(work(signals, n_threads), bad)
+
+
+def _digest(array: Any) -> str:
+    matrix = np.ascontiguousarray(array)
+    return hashlib.sha256(f"{matrix.shape} {matrix.dtype}".encode() + matrix.tobytes()).hexdigest()
+
+
+def _describe(value: Any) -> dict[str, str]:
+    """Describe a network or weights by names and hashes of their arrays."""
+    if isinstance(value, str):
+        return {"": value}
+    if isinstance(value, np.ndarray):
+        return {"": _digest(value)}
+    if isinstance(value, tuple):
+        return {f".{i}": text for i, item in enumerate(value) for text in _describe(item).values()}
+    if hasattr(value, "state_dict"):
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in value.state_dict().items()}
+        return {"": type(value).__name__} | {f".{name}": _digest(array) for name, array in arrays.items()}
+    if hasattr(value, "arrays") and hasattr(value, "header"):  # a trained network with its calibration
+        return {"": str(value.header())} | {f".{name}": _digest(array) for name, array in value.arrays().items()}
+    # An object of the caller's own: its class is all that is known of it.
+    return {"": f"{type(value).__module__}.{type(value).__qualname__}"}

@@ -1,0 +1,42 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import maxsparse as ms
+from maxsparse.cli import app
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.safetensors"
+    ms.SparseRecoverer(ms.dictionaries.gaussian(5, 10, rng=0)).save(path)
+    return path
+
+
+def test_writes_a_file_that_runs_and_prints_what_it_checked(model):
+    done = CliRunner().invoke(app, ["export", str(model), "--json"])
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.output)
+    assert figures["error"] < 1e-4
+    assert figures["n"] == 5
+    session = onnxruntime.InferenceSession(model.with_suffix(".onnx"))
+    assert session.run(None, {"y": np.ones((3, 5))})[0].shape == (3, 10)
+    text = CliRunner().invoke(app, ["export", str(model), "-o", str(model.parent / "other.onnx")]).output
+    assert "learned_sbl" in text
+    assert "agrees to" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--format", "coreml"], "known is onnx"), (["-o", "MODEL"], "would overwrite"), (["--what"], "No such option")],
+)
+def test_bad_use_is_exit_code_2(model, arguments, message):
+    arguments = [str(model) if word == "MODEL" else word for word in arguments]
+    done = CliRunner().invoke(app, ["export", str(model), *arguments])
+    assert done.exit_code == 2
+    assert message in done.output.replace("│", "").replace("\n", " ")

@@ -1,0 +1,111 @@
+"""Exported files against the models they were made from, in onnxruntime alone."""
+
+import numpy as np
+import pytest
+
+import maxsparse as ms
+from maxsparse.recovery.scores import LearnedScores
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+HYPERPARAMETERS = {
+    "residual": {"width": 24, "depth": 4},
+    "residual helu": {"width": 24, "depth": 4, "activation": "helu", "whiten": False, "residual": False},
+    "lstm": {"hidden": 12, "steps": 3},
+    "lstm gru feedback": {"hidden": 12, "steps": 3, "cell": "gru", "feedback": True},
+    "ista_net": {"depth": 4},
+    "iht_net": {"depth": 4, "tied": False},
+}
+
+
+@pytest.fixture(scope="module")
+def Phi():
+    return ms.dictionaries.decaying(10, 24, rng=1)
+
+
+def run(path, Y):
+    """Run a file as somebody without maxsparse would."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {"y": Y})[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_learned_sbl_finds_what_the_compiled_one_finds(Phi, tmp_path, noise):
+    exported = ms.export.to_onnx(ms.SparseRecoverer(Phi, noise=noise), tmp_path / "model.onnx")
+    assert exported.error < 1e-6
+    # Signals of very different size have different levels of noise in the same batch.
+    X, Y = ms.signals.sample(Phi, 200, sparsity=3, noise=noise, rng=2)
+    Y[::2] *= 10.0
+    ours, theirs = LearnedScores(Phi, confident=np.inf)(Y, noise)[0], run(exported.path, Y)
+    # The compiled network is float32, the file float64: they agree where that is enough.
+    assert np.median(np.abs(ours - theirs).max(axis=1)) < 0.05
+    difference = ms.metrics.strict_accuracy(X, ours) - ms.metrics.strict_accuracy(X, theirs)
+    assert abs(difference) <= 0.03
+
+
+def test_a_dictionary_of_low_rank_and_awkward_signals(tmp_path):
+    Phi = np.vstack([ms.dictionaries.gaussian(6, 15, rng=0), np.zeros((1, 15))])
+    path = ms.export.to_onnx(ms.SparseRecoverer(Phi), tmp_path / "model.onnx").path
+    assert run(path, np.zeros((0, 7))).shape == (0, 15)
+    assert np.isfinite(run(path, np.zeros((2, 7)))).all()
+    assert np.isfinite(run(path, np.full((1, 7), 1e-200))).all()
+
+
+@pytest.mark.parametrize("kind", HYPERPARAMETERS)
+def test_trained_networks(Phi, tmp_path, kind):
+    name = kind.split()[0]
+    _, Y = ms.signals.sample(Phi, 33, sparsity=2, rng=1)
+    network = ms.networks.build(name, Phi, Y=Y, rng=0, **HYPERPARAMETERS[kind])
+    ms.networks.save(network.eval(), tmp_path / "model.safetensors", arrays={"Phi": Phi})
+    exported = ms.export.to_onnx(tmp_path / "model.safetensors", tmp_path / "model.onnx")
+    assert (exported.network, exported.n, exported.m) == (name, 10, 24)
+    expected = network.scores(Y)
+    np.testing.assert_allclose(run(exported.path, Y), expected, atol=1e-4 * max(1, np.abs(expected).max()))
+    props = {entry.key: entry.value for entry in onnx.load(exported.path).metadata_props}
+    assert props["network"] == name
+
+
+def test_int8_is_small_and_says_what_it_costs(Phi, tmp_path):
+    model = ms.SparseRecoverer(Phi, network="residual", n_threads=1)
+    model.fit(samples=10_000, sparsity=(1, 2), hyperparameters={"width": 64, "depth": 6})
+    model.save(tmp_path / "model.safetensors")
+    plain = ms.export.to_onnx(tmp_path / "model.safetensors", tmp_path / "plain.onnx")
+    small = ms.export.to_onnx(tmp_path / "model.safetensors", tmp_path / "small.onnx", int8=True)
+    assert small.size < 0.6 * plain.size
+    assert set(small.accuracy) == {1, 2, 3, 4, 5}
+    X, Y = ms.signals.sample(Phi, 500, sparsity=1, rng=1)
+    assert small.accuracy[1][0] == ms.metrics.strict_accuracy(X, model.recover(Y).scores)
+    assert small.accuracy[1][1] == ms.metrics.strict_accuracy(X, run(small.path, Y))
+    assert small.accuracy[1][0] > 0.3
+    assert small.accuracy[1][1] > 0.8 * small.accuracy[1][0]
+    # The scores are calibrated in the file as well.
+    np.testing.assert_allclose(run(plain.path, Y), model.recover(Y).scores, atol=1e-3)
+
+
+def test_what_cannot_be_exported_is_said(Phi, tmp_path):
+    class Mine:
+        def scores(self, Y):
+            return Y @ Phi
+
+    with pytest.raises(ValueError, match="of your own"):
+        ms.export.to_onnx(ms.SparseRecoverer(Phi, network=Mine()), tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="int8 is for trained networks"):
+        ms.export.to_onnx(ms.SparseRecoverer(Phi[:4, :8]), tmp_path / "model.onnx", int8=True)
+    (tmp_path / "bad.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="damaged"):
+        ms.export.to_onnx(tmp_path / "bad.safetensors", tmp_path / "model.onnx")
+    with pytest.raises(FileNotFoundError):
+        ms.export.to_onnx(tmp_path / "none.safetensors", tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_file_that_differs_is_not_written(Phi, tmp_path, monkeypatch):
+    from maxsparse.export import convert
+
+    true = convert.run
+    monkeypatch.setattr(convert, "run", lambda content: lambda Y: true(content)(Y) + 1e-2)
+    with pytest.raises(RuntimeError, match="differs"):
+        ms.export.to_onnx(ms.SparseRecoverer(Phi[:4, :8]), tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
