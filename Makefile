@@ -11,11 +11,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq
 # A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
 TORCH  := torch==2.13.0
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-long lint bench docs clean
 
 help:
 	@echo "make demo    set up .venv if needed, then the tour: a table and a picture"
 	@echo "make test    set up if needed, then ruff, mypy and pytest"
+	@echo "make test-long  the long forms of the tests: many more random problems and damaged files"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   speed against other libraries, as ratios (installs the peers)"
 	@echo "make docs    build the documentation, docs/_build/index.html"
@@ -52,6 +53,10 @@ lint: $(VENV)/.dev
 
 test: lint
 	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m long
+	@$(BIN)/python -m pytest tests/trust/test_properties.py --hypothesis-profile=long
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py

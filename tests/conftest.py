@@ -4,6 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# `make test` draws the same few examples every time; `make test-long` many, different ones every time.
+settings.register_profile("short", max_examples=8, deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "long", max_examples=int(os.environ.get("MAXSPARSE_EXAMPLES", "200")), deadline=None, print_blob=True
+)
+settings.load_profile("short")
 
 DATA = Path(os.environ.get("MAXSPARSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -20,6 +20,10 @@ FloatArray = NDArray[np.floating[Any]]
 DUPLICATE_TOLERANCE = 1e-12
 
 
+# Atoms and signals must have their largest entry within 1/LARGEST..LARGEST: methods form squares of products of two.
+LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
+
+
 class DuplicateAtomsWarning(UserWarning):
     """Some atoms of Φ are multiples of each other: no method can tell them apart."""
 
@@ -28,9 +32,11 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     """Return `array` as a finite 2-D float array, keeping float32; copy only where needed."""
     if hasattr(array, "toarray"):  # scipy.sparse
         array = array.toarray()
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has masked entries; fill them, {name}.filled(value), or leave those rows out")
     try:
         matrix = np.asarray(array)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
@@ -52,6 +58,14 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     return matrix
 
 
+def shape_of(array: Any, name: str) -> tuple[int, int]:
+    """Return the shape of what will be checked as a matrix later, without looking at its entries."""
+    shape = getattr(array, "shape", None)
+    if shape is None or len(shape) != 2:
+        shape = check_matrix(array, name).shape  # says what is wrong
+    return int(shape[0]), int(shape[1])
+
+
 def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
     """Check a dictionary: finite, 2-D, not empty, no zero atom; warn about duplicate atoms.
 
@@ -65,6 +79,7 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
     zero = np.flatnonzero(~matrix.any(axis=0))
     if zero.size:
         raise ValueError(f"{name} has zero atoms (columns {_some(zero)}); remove them, they explain nothing")
+    _check_range(matrix.T, name, "atom")
     pairs = duplicate_atoms(matrix)
     if pairs:
         listed = ", ".join(f"{i} and {j}" for i, j in pairs[:5]) + (", …" if len(pairs) > 5 else "")
@@ -96,6 +111,7 @@ def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray
     """Check signals (N, n) against a dictionary of the given shape (n, m); say what is transposed."""
     signals = check_matrix(Y, name)
     check_width((len(signals), signals.shape[1]), shape, name)
+    _check_range(signals, name, "signal")
     return signals
 
 
@@ -110,6 +126,18 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
     if m == width:
         raise ValueError(f"{got}: Phi is (measurements, atoms), so Phi fits transposed; pass Phi.T")
     raise ValueError(f"{got}: {name} must have n = {n} columns, one row per signal")
+
+
+def _check_range(rows: FloatArray, name: str, what: str) -> None:
+    """Refuse rows so large or so small that their squares would overflow, or vanish and make them look like zero."""
+    most = LARGEST[rows.dtype]
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    bad = np.flatnonzero((largest > most) | ((largest > 0) & (largest < 1.0 / most)))
+    if bad.size:
+        raise ValueError(
+            f"{name} has a largest entry of {largest[bad[0]]:.3g} in {what} {bad[0]}; {rows.dtype} needs it between "
+            f"{1.0 / most:.0e} and {most:.0e}: multiply {name} by a constant, and the answer by what undoes it"
+        )
 
 
 def check_pair(a: Any, b: Any, names: tuple[str, str]) -> tuple[FloatArray, FloatArray]:

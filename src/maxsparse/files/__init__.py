@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv", ".parquet", ".zarr")
+MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+# A compressed file may unpack to this many times its size, or to SMALL bytes: arrays that are mostly zeros pass, bombs
+# do not.
+UNPACKED_RATIO = 200
+SMALL = 64 * 2**20
 MEMORY_LIMIT = 2**33  # bytes of an array to read whole
 
 
@@ -58,7 +66,7 @@ def read_array(
     Notes
     -----
     Pickled objects are refused. A header that claims more data than the file holds is refused before anything is
-    allocated.
+    allocated; so is a compressed array of more than 64 MB and 200 times the size of its file.
     """
     source = Path(path)
     suffix = source.suffix.lower()
@@ -80,8 +88,12 @@ def read_array(
     }
     try:
         array = readers[suffix](source, key, prefer)
-    except (MemoryError, ImportError):
+    except ImportError:
         raise
+    except MemoryError as error:
+        raise ValueError(
+            f"cannot read {str(source)!r}: there is not enough memory for what it claims to hold"
+        ) from error
     except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {str(source)!r}: {error}") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
@@ -100,8 +112,10 @@ def _read_npz(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[A
     with zipfile.ZipFile(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
         name = members[pick(list(members), key, prefer)]
+        size = archive.getinfo(name).file_size
+        _check_unpacked(size, path)
         with archive.open(name) as stream:
-            shape, _, dtype = check_npy_header(stream, archive.getinfo(name).file_size)
+            shape, _, dtype = check_npy_header(stream, size)
             _check_memory(shape, dtype)
         with archive.open(name) as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
@@ -110,10 +124,17 @@ def _read_npz(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[A
 def _read_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     import scipy.io
 
+    # From memory: a length that lies would make a file's read() allocate all of it.
+    content = BytesIO(path.read_bytes())
     try:
-        names = [name for name, _, _ in scipy.io.whosmat(path)]
-        name = pick(names, key, prefer)
-        return np.asarray(scipy.io.loadmat(path, variable_names=[name])[name])
+        found = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
+        name = pick(list(found), key, prefer)
+        shape, kind = found[name]
+        if kind not in MAT_NUMBERS:  # cells, structs and objects can lead the parser anywhere
+            raise ValueError(f"its array {name!r} is of class {kind!r}, not numbers")
+        _check_unpacked(8 * math.prod(map(int, shape)), path)
+        content.seek(0)
+        return np.asarray(scipy.io.loadmat(content, variable_names=[name])[name])  # type: ignore[arg-type]
     except NotImplementedError as error:
         raise ValueError("MATLAB 7.3 files are not supported; save with -v7") from error
 
@@ -145,6 +166,15 @@ def _check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         raise ValueError(f"shape {shape} of {dtype} is more than {MEMORY_LIMIT:,} bytes, too much to read whole")
 
 
+def _check_unpacked(size: int, path: Path) -> None:
+    """Refuse to unpack `size` bytes from a file that is far too small for them."""
+    packed = path.stat().st_size
+    if size > max(SMALL, UNPACKED_RATIO * packed):
+        raise ValueError(
+            f"it would unpack from {packed:,} to {size:,} bytes; if you trust it, unpack it yourself and read the .npy"
+        )
+
+
 def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read the header of a .npy stream; refuse one that claims more bytes than the `size` bytes of its file.
 
@@ -170,6 +200,28 @@ def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ..
     if size is not None and math.prod(int(length) for length in shape) * dtype.itemsize > size:
         raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes that are there")
     return shape, fortran_order, dtype
+
+
+def parse_json(text: Any) -> Any:
+    """Parse JSON that may be hostile: NaN, infinities, nesting without end and anything but JSON are a ValueError."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no number that JSON knows")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (RecursionError, TypeError) as error:
+        raise ValueError(f"it is no plain JSON: {error}") from error
+
+
+def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of named arrays: names, types, shapes and bytes, in the order of the names."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from maxsparse import __version__
-from maxsparse.files import atomic_write
+from maxsparse.files import atomic_write, digest, parse_json
 from maxsparse.networks.network import Network
 
 __all__ = ["Header", "Model", "load", "read", "save", "write"]
@@ -122,8 +122,9 @@ def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header; an interrupted write leaves the previous file whole."""
-    text = json.dumps({"format": FORMAT, "version": __version__, **header}, allow_nan=False)
     plain = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    total = _digest(plain)
+    text = json.dumps({"format": FORMAT, "version": __version__, **header, "sha256": total}, allow_nan=False)
     content = to_bytes(plain, metadata={"maxsparse": text})
     with atomic_write(path) as stream:
         stream.write(content)
@@ -138,17 +139,24 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], He
         with safe_open(source, framework="pt") as stream:
             metadata = stream.metadata() or {}
             tensors = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118  # not a mapping
-    except (SafetensorError, OSError, ValueError) as error:
+    except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {str(source)!r}: it is damaged or not a safetensors file ({error})") from error
     if "maxsparse" not in metadata:
         raise ValueError(f"cannot read {str(source)!r}: a safetensors file, but not one that maxsparse wrote")
     try:
-        header = json.loads(metadata["maxsparse"])
+        header = parse_json(metadata["maxsparse"])
         written, found = header["format"], header["kind"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"cannot read {str(source)!r}: its header is damaged ({error})") from error
     if written != FORMAT:
         raise ValueError(f"cannot read {str(source)!r}: format {written!r}, this version reads format {FORMAT}")
     if found != kind:
         raise ValueError(f"{str(source)!r} holds a {found}, not a {kind}")
+    if "sha256" in header and header["sha256"] != _digest(tensors):
+        raise ValueError(f"{str(source)!r} is damaged: its arrays are not those that were written (SHA-256)")
     return tensors, header
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    # numpy does not know every type that a tensor may have, but all of them are bytes.
+    return digest({key: value.reshape(-1).view(torch.uint8).numpy() for key, value in tensors.items()})

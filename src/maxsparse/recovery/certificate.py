@@ -1,8 +1,8 @@
 r"""When is an answer certified to be the sparsest? Four checks, and the name of the argument that makes it unique.
 
 1. **Residual.** ‖y − Φx‖ is what roundings leave, relative to every term of the sum.
-2. **No chance.** The search may look at billions of supports. The probability that one of them explains a y that has
-   nothing to do with it, to within the roundings, must be below 1e-9.
+2. **No chance.** There are billions of supports. For every s, take those that share all but s atoms with S: the
+   probability that one of them explains what the others leave of y, to within the roundings, must be below 1e-9.
 3. **Independence.** The atoms of the support S are independent and no other atom lies in their span. Then, whatever
    support S* and amplitudes made y: unless the amplitudes lie in a set of measure zero, y ∈ span(Φ_S) only if
    span(Φ_S*) ⊂ span(Φ_S), so S* ⊂ S by the check, and S* = S because no coefficient on S is zero.
@@ -15,6 +15,7 @@ without exception. Otherwise it is ``"generic"``: unique with probability one ov
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
 ARGUMENTS = ("", "generic", "spark")
 CHANCE = 1e-9
-MARGIN = 10.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
+MARGIN = 80.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +56,7 @@ class Certificates:
     tolerance: NDArray[np.float64]
 
 
-def certify(
-    Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, trials: float = 1.0, rtol: float | None = None
-) -> Certificates:
+def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = None) -> Certificates:
     r"""Check which answers are certified to be the sparsest x with y = Φx.
 
     Parameters
@@ -68,8 +67,6 @@ def certify(
         Noiseless signals as rows.
     X : array-like of shape (N, m)
         Answers to check; what is not zero is the support.
-    trials : float, default=1.0
-        Number of supports that were looked at to find the answer.
     rtol : float or None, default=None
         Relative rounding of the data; by default that of the dtype of Φ and Y.
 
@@ -99,7 +96,6 @@ def certify(
         problem,
         signals.astype(np.float64),
         answers.astype(np.float64),
-        np.full(len(signals), trials),
         spark_bound(dictionary),
     )
     # The caller's own coefficients are judged, not the refit.
@@ -145,14 +141,12 @@ def spark_bound(Phi: ArrayLike) -> int:
     return best
 
 
-def certify_rows(
-    problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], trials: NDArray[np.float64], spark: int
-) -> Certificates:
-    """Check answers for a prepared problem; `trials` supports were looked at for every signal."""
+def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], spark: int) -> Certificates:
+    """Check answers for a prepared problem."""
     N = len(Y)
     residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
-    _certify_rows(Y, problem, X, np.log(np.maximum(trials, 1.0)), sigma, residual, allowed, passed)
+    _certify_rows(Y, problem, X, sigma, residual, allowed, passed)
     proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
     argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
     return Certificates(passed, argument, residual, allowed)
@@ -163,7 +157,6 @@ def _certify_rows(
     Y: NDArray[Any],
     problem: Problem,
     X: NDArray[Any],
-    log_trials: NDArray[Any],
     sigma: NDArray[Any],
     residual: NDArray[Any],
     allowed: NDArray[Any],
@@ -173,7 +166,7 @@ def _certify_rows(
     rank, m = problem.Q.shape
     for piece in prange(min(N, SLICES)):
         support, x = np.empty(rank, np.int64), np.empty(rank)
-        L, P = np.empty((rank, rank)), np.empty((rank, m))
+        L, P, own = np.empty((rank, rank)), np.empty((rank, m)), np.empty(rank)
         for row in range(piece, N, SLICES):
             k = 0
             for j in range(m):
@@ -190,36 +183,44 @@ def _certify_rows(
             if k == 0:
                 passed[row] = True
                 continue
-            chance = _log_chance(Y[row], problem, allowed[row], sigma, k) + log_trials[row]
-            if chance > np.log(CHANCE):
-                continue
-            gap = _separation(problem, support, k, L, x, P)
-            passed[row] = gap * problem.weakest > MARGIN * allowed[row]
+            gap = _separation(problem, support, k, L, x, P, own)
+            if gap * problem.weakest > MARGIN * allowed[row]:
+                passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_chance(y: NDArray[Any], problem: Problem, allowed: float, sigma: NDArray[Any], k: int) -> float:
-    """Bound the log probability that k atoms unrelated to y leave no more than `allowed` of it.
+def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) -> float:
+    """Bound the log probability that a support which shares all but s atoms explains y too, the largest over s.
 
-    Wy is spread evenly over all directions, so what k atoms leave of it has rank − k components of size ‖Wy‖/√rank. A
-    residual of size `allowed` is allowed/σ in a whitened direction, at worst in the weakest ones.
+    `own` are the sizes of the support's terms, whitened, each modulo all others. Whatever k − s atoms are kept, they
+    leave at least the s-th smallest of these. That remainder is spread evenly over all directions, so what any other s
+    atoms leave of it has rank − k components of that size over √rank. A residual of size `allowed` is allowed/σ in a
+    whitened direction, at worst in the weakest ones. There are no more than m over s ways to choose s atoms.
     """
-    rank = problem.Q.shape[0]
-    size2 = 0.0
-    for i in range(rank):
-        size2 += dot(problem.W[i], y) ** 2
-    component = np.sqrt(size2 / rank)
-    total = 0.0
-    for l in range(rank - k):
-        total += min(0.0, np.log(allowed / (sigma[l] * component)))
-    return total
+    rank, k = sigma.shape[0], own.shape[0]
+    sizes = np.sort(own)
+    largest = -np.inf
+    for s in range(1, k + 1):
+        total = math.lgamma(m + 1.0) - math.lgamma(s + 1.0) - math.lgamma(m - s + 1.0)
+        for l in range(rank - k):
+            total += min(0.0, np.log(allowed * np.sqrt(rank) / (sigma[l] * sizes[s - 1])))
+        largest = max(largest, total)
+    return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _separation(
-    problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], P: NDArray[Any]
+    problem: Problem,
+    support: NDArray[Any],
+    k: int,
+    L: NDArray[Any],
+    x: NDArray[Any],
+    P: NDArray[Any],
+    own: NDArray[Any],
 ) -> float:
     """Return the smallest residual of Wy on a support that differs in one atom; L (k, k) and P (k, m) are scratch.
+
+    `own` takes what every term of Wy is modulo the others.
 
     With c = Q_S⁺ q_j, h_i = ‖q_i modulo the rest of S‖² and o = ‖q_j modulo S‖², exchanging i for j leaves
     |x_i| √(h_i o / (o + c_i² h_i)).
@@ -264,6 +265,7 @@ def _separation(
     for a in range(k):
         h = _own_part(L, k, a)
         amplitude2 = (x[a] / problem.D[support[a]]) ** 2 * h
+        own[a] = np.sqrt(amplitude2)
         smallest = min(smallest, amplitude2)
         for j in range(m):
             o = outside[j]

@@ -318,10 +318,7 @@ class _Steps:
         X, found = decode_exact(self.problem, Y, scores)
         rest = np.flatnonzero(~found)
         X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
-        m = self.Phi.shape[1]
-        tried = np.ones(len(Y))
-        tried[rest] += sets * (0.5 * m * m)  # every set tests all pairs
-        certificates = certify_rows(self.problem, Y, X, tried, self.spark)
+        certificates = certify_rows(self.problem, Y, X, self.spark)
         # What stays open gets the sparse guess of the scores, uncertified, with its residual.
         still = np.flatnonzero(~found)
         X[still] = _best_guess(self.Phi, Y[still], scores[still])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from maxsparse import theory
 from maxsparse._validation import FloatArray
+from maxsparse.files import parse_json
 from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
 from maxsparse.solvers._kernels import times
 
@@ -37,7 +37,7 @@ def read_weights(path: Path) -> Weights:
         metadata = file.metadata() or {}
         if "learned_sbl" not in metadata:
             raise ValueError(f"{str(path)!r} holds no weights of learned SBL")
-        json.loads(metadata["learned_sbl"])
+        parse_json(metadata["learned_sbl"])
         return check_weights({name: file.get_tensor(name) for name in file.keys()}, str(path))  # noqa: SIM118
 
 

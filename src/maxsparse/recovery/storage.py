@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maxsparse import __version__
 from maxsparse._validation import FloatArray, check_dictionary, check_matrix
-from maxsparse.files import atomic_write
+from maxsparse.files import atomic_write, digest, parse_json
 from maxsparse.recovery.scores import LearnedScores, check_weights
 from maxsparse.recovery.trained import TrainedScores, rebuild
 
@@ -44,11 +44,10 @@ def write(
     from safetensors.numpy import save
 
     arrays = {"Phi": Phi, "W": W, "D": D} | {f"weights.{name}": array for name, array in scorer.arrays().items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header = {"format": FORMAT, "version": VERSION, "maxsparse": __version__, "settings": settings}
-    header["network"] = scorer.header()
-    data = save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"maxsparse": json.dumps(header)}
-    )
+    header |= {"network": scorer.header(), "sha256": digest(arrays)}
+    data = save(arrays, {"maxsparse": json.dumps(header)})
     with atomic_write(path) as stream:
         stream.write(data)
 
@@ -104,15 +103,18 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
 
 
 def _read(source: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     try:
         with safe_open(source, "numpy") as file:
             metadata = file.metadata() or {}
-            header = json.loads(metadata.get("maxsparse", "null"))
-            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError, TypeError) as error:
+            header = parse_json(metadata.get("maxsparse", "null"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {str(source)!r}: {error}") from error
+    if isinstance(header, dict) and header.get("sha256", digest(arrays)) != digest(arrays):
+        raise ValueError(f"{str(source)!r} is damaged: its arrays are not those that were written (SHA-256)")
+    return header, arrays
 
 
 def _check_settings(header: Any, source: str) -> dict[str, Any]:

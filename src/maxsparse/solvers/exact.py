@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number
+from maxsparse._validation import check_integer, check_number, shape_of
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
 from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, times
@@ -82,7 +82,7 @@ def exact(
     """
     tol = check_number(tol, "tol", low=0.0)
     max_supports = check_number(max_supports, "max_supports", low=1.0)
-    n, m = np.shape(Phi)
+    n, m = shape_of(Phi, "Phi")
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
     if sparsity is not None:
         _refuse_if_more(largest, m, max_supports)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ __all__ = ["SUFFIXES", "needs", "read_image"]
 PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # its decoders refuse a truncated file; OpenCV fills a JPEG up with grey
 OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would cut 16-bit colour down to 8 bits
 SUFFIXES = (*PILLOW, *OPENCV, ".exr")
+MOST_PIXELS = 2**27  # of one photograph; a few bytes can claim any size
 
 
 def read_image(path: Path) -> NDArray[Any]:
@@ -37,8 +39,10 @@ def read_image(path: Path) -> NDArray[Any]:
     reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
     try:
         image = reader(path)
-    except (ImportError, MemoryError):
+    except ImportError:
         raise
+    except MemoryError as error:
+        raise ValueError(f"image {str(path)!r} claims to be larger than the memory that is there") from error
     except Exception as error:  # whatever a damaged file makes a decoder raise
         raise ValueError(f"image {str(path)!r} is damaged or truncated: {error}") from error
     if image.ndim == 3 and image.shape[2] in (1, 2):  # grey, grey with alpha
@@ -50,11 +54,14 @@ def _read_pillow(path: Path) -> NDArray[Any]:
     with needs("PIL", "Pillow"):
         from PIL import Image
     with Image.open(path) as stored:
+        _check_size(*stored.size)
         stored.load()
         return np.asarray(stored if stored.mode in ("L", "RGB") else stored.convert("RGB"))
 
 
 def _read_opencv(path: Path) -> NDArray[Any]:
+    # Read by OpenCV when it is first loaded.
+    os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
     with needs("cv2", "OpenCV"):
         import cv2
     # Decoding from memory keeps names with any letters readable, and OpenCV's own complaints off the terminal.
@@ -75,6 +82,9 @@ def _read_opencv(path: Path) -> NDArray[Any]:
 def _read_exr(path: Path) -> NDArray[Any]:
     with needs("OpenEXR", "OpenEXR"):
         import OpenEXR
+    with OpenEXR.File(str(path), header_only=True) as stored:
+        low, high = stored.header()["dataWindow"]
+        _check_size(*(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True)))
     with OpenEXR.File(str(path)) as stored:
         channels = {name: np.asarray(channel.pixels) for name, channel in stored.channels().items()}
     for name in ("RGB", "RGBA"):
@@ -85,6 +95,11 @@ def _read_exr(path: Path) -> NDArray[Any]:
     if len(channels) != 1 and "Y" not in channels:
         raise ValueError(f"it has channels {', '.join(channels)}; RGB or one channel is needed")
     return channels["Y" if "Y" in channels else next(iter(channels))].astype(np.float32)
+
+
+def _check_size(width: int, height: int) -> None:
+    if not 0 < width * height <= MOST_PIXELS:
+        raise ValueError(f"it claims to have {width}×{height} pixels; photographs have at most {MOST_PIXELS:,}")
 
 
 class needs:

@@ -64,7 +64,7 @@ class SupportTask:
         self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
         low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
-        self.validation_signals = check_integer(validation_signals, "validation_signals", low=1)
+        self.validation_signals = check_integer(validation_signals, "validation_signals", low=1, high=10**6)
         self.settings: dict[str, Any] = {
             "task": "support",
             "sparsity": [low, high],

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from maxsparse import signals
 from maxsparse._validation import RandomState, check_choice, check_dictionary
-from maxsparse.networks import NETWORKS, SignalNetwork, build, create
+from maxsparse.networks import NETWORKS, SignalNetwork, build
+from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
 from maxsparse.training.data import SupportTask
@@ -136,9 +137,9 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
         if settings.pop("task") != "support" or settings["amplitudes"] == "custom":
             raise ValueError("it was not begun by fit(), or with amplitudes of its own; call train() with resume=True")
         task = SupportTask(tensors["arrays/Phi"].numpy(), **{**settings, "sparsity": tuple(settings["sparsity"])})
-        network = create(header["network"], **header["hyperparameters"])
+        network = rebuild(path, tensors, header)
         recipe, budget = Settings(**header["run"]["settings"]), dict(header["run"]["budget"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"cannot resume from {str(path)!r}: {error}") from error
     assert isinstance(network, SignalNetwork)
     return network, train(network, task, recipe, **budget, output=Path(output), resume=True, **options)
