@@ -78,8 +78,7 @@ def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
         rtol = model.rtol
         if rtol is None:
             rtol = max(float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0 for a in (Phi, Y))
-        # It looks at one support per step, so at no more than n.
-        certificates = certify(Phi, Y, result.coef, trials=float(Phi.shape[0]), rtol=rtol)
+        certificates = certify(Phi, Y, result.coef, rtol=rtol)
     return Recovery(
         coef=result.coef,
         residual=result.residual,
