@@ -149,7 +149,7 @@ def count(number, budget):
     truth = np.zeros(result.coef.shape, dtype=bool) if X is None else X != 0
     right = (result.support == truth).all(axis=1) & (X is not None)
     false = result.certified & ~right
-    unseen = np.zeros_like(false) if X is None else false & below_rounding(Phi, X, result.support)
+    unseen = np.zeros_like(false) if X is None else below_rounding(Phi, X, result.support, false)
     return {
         "rule": RULE,
         "number": number,
@@ -166,15 +166,23 @@ def count(number, budget):
     }
 
 
-def below_rounding(Phi, X, support):
-    """Tell where an answer is the truth without atoms whose whole part in y is less than the rounding of its terms.
+def below_rounding(Phi, X, support, rows):
+    """Tell where an answer is the truth without atoms whose part in y, modulo the others, is below the roundings of y.
 
-    Nobody could find these atoms: y would have the same bits up to roundings without them.
+    Nobody could find these atoms: without them, y has the same bits up to roundings, and a sparser x.
     """
-    terms = np.abs(X.astype(np.float64)) * np.linalg.norm(Phi.astype(np.float64), axis=0)
-    rounding = np.finfo(Phi.dtype).eps * np.sqrt(Phi.shape[0]) * terms.sum(axis=1)
-    missing = (X != 0) & ~support
-    return ~(support & (X == 0)).any(axis=1) & (np.where(missing, terms, 0.0).sum(axis=1) <= rounding)
+    rounding = np.finfo(Phi.dtype).eps * np.sqrt(Phi.shape[0])
+    Phi, X = Phi.astype(np.float64), X.astype(np.float64)
+    unseen = np.zeros(len(X), dtype=bool)
+    for row in np.flatnonzero(rows):
+        if (support[row] & (X[row] == 0)).any():
+            continue
+        kept = Phi[:, support[row]]
+        missing = Phi @ np.where(support[row], 0.0, X[row])
+        rest = missing - kept @ np.linalg.lstsq(kept, missing, rcond=None)[0]
+        terms = np.abs(X[row]) @ np.linalg.norm(Phi, axis=0)
+        unseen[row] = np.linalg.norm(rest) <= rounding * terms
+    return unseen
 
 
 def budget_of(number, small):

@@ -20,6 +20,7 @@ DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below whic
 # Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
 # certifies answers that lack an atom whose part in y is small but no rounding.
 SLACK = 2.0
+CANCELLATION = 1e5  # terms so many times y, which cancel to it, are no explanation: their roundings explain anything
 
 
 class Problem(NamedTuple):
@@ -100,7 +101,8 @@ def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: N
 @njit(cache=True, nogil=True, error_model="numpy")
 def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
     """Largest ‖y − Φx‖₂ that roundings alone can leave: they are relative to every term of the sum, not to the sum."""
-    size = np.sqrt(dot(y, y))
+    own = np.sqrt(dot(y, y))
+    size = own
     for a in range(k):
         size += abs(x[a]) * problem.norms[support[a]]
-    return SLACK * problem.rounding * np.sqrt(y.shape[0]) * size
+    return SLACK * problem.rounding * np.sqrt(y.shape[0]) * min(size, CANCELLATION * own)
