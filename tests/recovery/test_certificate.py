@@ -2,9 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from maxsparse import dictionaries, signals
 from maxsparse.recovery import certify, spark_bound
+from maxsparse.recovery._refit import prepare, tolerance
 
 
 def exact_spark(Phi):
@@ -117,3 +119,26 @@ def test_bad_shapes_are_named():
     Phi = dictionaries.gaussian(5, 9, rng=0)
     with pytest.raises(ValueError, match="X must have shape"):
         certify(Phi, np.zeros((2, 5)), np.zeros((3, 9)))
+
+
+def test_equal_magnitudes_are_certified_by_spark_or_not_at_all():
+    """With structure in Φ, unit amplitudes have sparser twins; a spark bound holds whatever the amplitudes are."""
+    Phi = dictionaries.gaussian(20, 60, rng=0)
+    X, Y = signals.sample(Phi, 50, sparsity=4, rng=1)
+    assert certify(Phi, Y, X).certified.all()
+    unit = np.sign(X)
+    assert not certify(Phi, unit @ Phi.T, unit).certified.any()
+    pair = np.hstack([np.eye(16), scipy.linalg.hadamard(16) / 4.0])  # coherence 1/4
+    two = np.zeros((1, 32))
+    two[0, [3, 20]] = 1.0
+    assert certify(pair, two @ pair.T, two).argument.tolist() == ["spark"]
+
+
+def test_terms_that_cancel_explain_nothing():
+    """Terms far larger than y have roundings that explain any y: the tolerance does not grow with them for ever."""
+    Phi = dictionaries.gaussian(10, 40, rng=0)
+    problem = prepare(Phi)
+    y, support = Phi[:, 7].copy(), np.arange(6)
+    allowed = [tolerance(y, problem, support, 6, np.full(6, size)) for size in (1.0, 1e3, 1e8, 1e13)]
+    assert allowed[0] < allowed[1] < allowed[2] == allowed[3]
+    assert allowed[3] <= 1e5 * 2.0 * np.finfo(np.float64).eps * np.sqrt(10) * np.linalg.norm(y) * (1 + 1e-12)

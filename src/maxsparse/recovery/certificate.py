@@ -10,7 +10,9 @@ r"""When is an answer certified to be the sparsest? Four checks, and the name of
    duplicates are not certified.
 
 The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
-without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes.
+without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two of them have
+the same magnitude they come from no density, and a dictionary with structure (φ₁ + φ₂ = φ₃ + φ₄) may well have a sparser
+x: such answers are certified by ``"spark"`` or not at all.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
 ARGUMENTS = ("", "generic", "spark")
 CHANCE = 1e-9
+EQUAL = 1e-9  # relative difference of two magnitudes that are no accident
 MARGIN = 80.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
 
 
@@ -148,8 +151,15 @@ def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
     _certify_rows(Y, problem, X, sigma, residual, allowed, passed)
     proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
+    passed &= proven | ~_equal_magnitudes(X)
     argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
     return Certificates(passed, argument, residual, allowed)
+
+
+def _equal_magnitudes(X: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which rows have two nonzeros of one magnitude: such amplitudes come from no density."""
+    sizes = np.sort(np.abs(X), axis=1)
+    return np.asarray(((sizes[:, 1:] - sizes[:, :-1] <= EQUAL * sizes[:, 1:]) & (sizes[:, :-1] > 0)).any(axis=1))
 
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
