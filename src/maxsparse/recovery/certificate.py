@@ -10,9 +10,9 @@ r"""When is an answer certified to be the sparsest? Four checks, and the name of
    duplicates are not certified.
 
 The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
-without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two of them have
-the same magnitude they come from no density, and a dictionary with structure (φ₁ + φ₂ = φ₃ + φ₄) may well have a sparser
-x: such answers are certified by ``"spark"`` or not at all.
+without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two of them
+have the same magnitude they come from no density, and a dictionary with structure (φ₁ + φ₂ = φ₃ + φ₄) may well have a
+sparser x: such answers are certified by ``"spark"`` or not at all.
 """
 
 from __future__ import annotations
