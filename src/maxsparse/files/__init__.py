@@ -122,6 +122,14 @@ def _read_npz(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[A
 
 
 def _read_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
+    import scipy.io  # noqa: F401  # before the fork: once, not in every child
+
+    from maxsparse.files._guard import in_child
+
+    return in_child(lambda: _parse_mat(path, key, prefer))  # SciPy's parser can crash on a damaged file
+
+
+def _parse_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     import scipy.io
 
     # From memory: a length that lies would make a file's read() allocate all of it.
