@@ -22,7 +22,8 @@ def load_script():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs run in forked processes")
-@pytest.mark.parametrize("inputs", [1500, pytest.param(200_000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("inputs", [1500, 200_000])
 def test_nothing_but_clear_errors(inputs):
     pytest.importorskip("cv2")
     counts, unclear, _ = load_script().fuzz(inputs)
