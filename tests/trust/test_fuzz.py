@@ -22,8 +22,7 @@ def load_script():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs run in forked processes")
-@pytest.mark.long
-@pytest.mark.parametrize("inputs", [1500, 200_000])
+@pytest.mark.parametrize("inputs", [1500, pytest.param(200_000, marks=pytest.mark.long)])
 def test_nothing_but_clear_errors(inputs):
     pytest.importorskip("cv2")
     counts, unclear, _ = load_script().fuzz(inputs)
