@@ -10,9 +10,10 @@ r"""When is an answer certified to be the sparsest? Four checks, and the name of
    duplicates are not certified.
 
 The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
-without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two of them
-have the same magnitude they come from no density, and a dictionary with structure (φ₁ + φ₂ = φ₃ + φ₄) may well have a
-sparser x: such answers are certified by ``"spark"`` or not at all.
+without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two
+coefficients, or two terms x_i φ_i, have sizes in a simple proportion, the amplitudes come from no density or Φ has
+structure (φ₁ + φ₂ = φ₃ + φ₄). An answer of half as many atoms as equations may well have a sparser twin then, and is not
+certified.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
 ARGUMENTS = ("", "generic", "spark")
 CHANCE = 1e-9
-EQUAL = 1e-9  # relative difference of two magnitudes that are no accident
+LARGEST_DENOMINATOR = 8
+PROPORTION = 1e-9  # how close to a simple fraction the ratio of two magnitudes is no accident
 MARGIN = 80.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
 
 
@@ -151,15 +153,8 @@ def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
     _certify_rows(Y, problem, X, sigma, residual, allowed, passed)
     proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
-    passed &= proven | ~_equal_magnitudes(X)
     argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
     return Certificates(passed, argument, residual, allowed)
-
-
-def _equal_magnitudes(X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which rows have two nonzeros of one magnitude: such amplitudes come from no density."""
-    sizes = np.sort(np.abs(X), axis=1)
-    return np.asarray(((sizes[:, 1:] - sizes[:, :-1] <= EQUAL * sizes[:, 1:]) & (sizes[:, :-1] > 0)).any(axis=1))
 
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
@@ -196,6 +191,24 @@ def _certify_rows(
             gap = _separation(problem, support, k, L, x, P, own)
             if gap * problem.weakest > MARGIN * allowed[row]:
                 passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
+                if passed[row] and 2 * k >= rank:
+                    passed[row] = not _in_proportion(x[:k])
+                    for a in range(k):
+                        x[a] *= problem.norms[support[a]]
+                    passed[row] &= not _in_proportion(x[:k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _in_proportion(x: NDArray[Any]) -> bool:
+    """Tell whether the ratio of two magnitudes is a simple fraction: such amplitudes come from no density."""
+    for a in range(x.shape[0]):
+        for b in range(a):
+            ratio = min(abs(x[a]), abs(x[b])) / max(abs(x[a]), abs(x[b]))
+            for q in range(1, LARGEST_DENOMINATOR + 1):
+                p = np.rint(ratio * q)
+                if p > 0 and abs(ratio * q - p) <= PROPORTION * q:
+                    return True
+    return False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
