@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from maxsparse import dictionaries, signals
 from maxsparse.recovery import certify, spark_bound
@@ -120,16 +121,31 @@ def test_bad_shapes_are_named():
         certify(Phi, np.zeros((2, 5)), np.zeros((3, 9)))
 
 
-def test_a_structured_dictionary_certifies_no_long_answer_in_simple_proportions():
-    """Thirteen of these cosines can be an exact sum of seven others with amplitudes ±1: generic it is not."""
+def test_equal_magnitudes_are_certified_by_spark_or_not_at_all():
+    """Where entries are ±1, unit amplitudes have twins as sparse; a spark bound holds whatever the amplitudes are."""
+    Phi = np.random.default_rng(0).choice([-1.0, 1.0], (14, 60))
+    X, Y = signals.sample(Phi, 50, sparsity=4, rng=1)
+    assert certify(Phi, Y, X).certified.all()
+    unit = np.sign(X)
+    assert not certify(Phi, unit @ Phi.T, unit).certified.any()
+    lengths = 1.0 + np.arange(60)  # the same terms from atoms of other lengths
+    assert not certify(Phi * lengths, unit @ Phi.T, unit / lengths).certified.any()
+    pair = np.hstack([np.eye(16), scipy.linalg.hadamard(16) / 4.0])  # coherence 1/4
+    two = np.zeros((1, 32))
+    two[0, [3, 20]] = 1.0
+    assert certify(pair, two @ pair.T, two).argument.tolist() == ["spark"]
+
+
+def test_long_answers_in_simple_proportions_are_not_generic():
+    """Thirteen of these cosines can be an exact sum of seven others with whole amplitudes."""
     n, m = 23, 49
     rows = np.random.default_rng(2).choice(m, n, replace=False)
     Phi = np.cos(np.pi / m * rows[:, None] * (np.arange(m) + 0.5))
     X, Y = signals.sample(Phi, 50, sparsity=12, rng=1)
     assert certify(Phi, Y, X).certified.all()
-    for amplitudes in (np.sign(X), np.sign(X) * np.random.default_rng(3).integers(1, 5, X.shape)):
-        assert not certify(Phi, amplitudes @ Phi.T, amplitudes).certified.any()
-    few, _ = signals.sample(Phi, 50, sparsity=3, amplitudes="unit", rng=1)
+    whole = np.sign(X) * np.random.default_rng(3).permuted(np.tile(np.arange(1.0, m + 1), (50, 1)), axis=1)
+    assert not certify(Phi, whole @ Phi.T, whole).certified.any()
+    few = np.where(np.cumsum(X != 0, axis=1) <= 3, whole, 0.0)
     assert certify(Phi, few @ Phi.T, few).certified.all()
 
 

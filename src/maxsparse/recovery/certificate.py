@@ -11,9 +11,10 @@ r"""When is an answer certified to be the sparsest? Four checks, and the name of
 
 The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
 without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two
-coefficients, or two terms x_i φ_i, have sizes in a simple proportion, the amplitudes come from no density or Φ has
-structure (φ₁ + φ₂ = φ₃ + φ₄). An answer of half as many atoms as equations may well have a sparser twin then, and is not
-certified.
+coefficients, or two terms x_i φ_i, are of the same size, the amplitudes come from no density, and a dictionary with
+structure (φ₁ + φ₂ = φ₃ + φ₄) may well have another x as sparse: such answers are certified by ``"spark"`` or not at
+all. Answers of half as many atoms as equations have room for more relations: there, sizes in any simple proportion
+count.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 ARGUMENTS = ("", "generic", "spark")
 CHANCE = 1e-9
 LARGEST_DENOMINATOR = 8
-PROPORTION = 1e-9  # how close to a simple fraction the ratio of two magnitudes is no accident
+PROPORTION = (1e-9, 1e-6)  # how close to a simple fraction a ratio of magnitudes is no accident: well, badly known
 MARGIN = 80.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
 
 
@@ -151,7 +152,7 @@ def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64
     N = len(Y)
     residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
-    _certify_rows(Y, problem, X, sigma, residual, allowed, passed)
+    _certify_rows(Y, problem, X, sigma, spark, residual, allowed, passed)
     proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
     argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
     return Certificates(passed, argument, residual, allowed)
@@ -163,6 +164,7 @@ def _certify_rows(
     problem: Problem,
     X: NDArray[Any],
     sigma: NDArray[Any],
+    spark: int,
     residual: NDArray[Any],
     allowed: NDArray[Any],
     passed: NDArray[Any],
@@ -191,22 +193,25 @@ def _certify_rows(
             gap = _separation(problem, support, k, L, x, P, own)
             if gap * problem.weakest > MARGIN * allowed[row]:
                 passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
-                if passed[row] and 2 * k >= rank:
-                    passed[row] = not _in_proportion(x[:k])
+                if passed[row] and 2 * k >= spark:
+                    largest = LARGEST_DENOMINATOR if 2 * k >= rank else 1
+                    known = allowed[row] / (problem.weakest * own[:k].min())  # relative error of x at worst
+                    within = min(max(known, PROPORTION[0]), PROPORTION[1])
+                    passed[row] = not _in_proportion(x[:k], largest, within)
                     for a in range(k):
                         x[a] *= problem.norms[support[a]]
-                    passed[row] &= not _in_proportion(x[:k])
+                    passed[row] &= not _in_proportion(x[:k], largest, within)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _in_proportion(x: NDArray[Any]) -> bool:
-    """Tell whether the ratio of two magnitudes is a simple fraction: such amplitudes come from no density."""
+def _in_proportion(x: NDArray[Any], largest: int, within: float) -> bool:
+    """Tell whether the ratio of two magnitudes is a fraction with a denominator up to `largest`."""
     for a in range(x.shape[0]):
         for b in range(a):
             ratio = min(abs(x[a]), abs(x[b])) / max(abs(x[a]), abs(x[b]))
-            for q in range(1, LARGEST_DENOMINATOR + 1):
+            for q in range(1, largest + 1):
                 p = np.rint(ratio * q)
-                if p > 0 and abs(ratio * q - p) <= PROPORTION * q:
+                if p > 0 and abs(ratio * q - p) <= within * q:
                     return True
     return False
 
