@@ -157,3 +157,16 @@ def test_terms_that_cancel_explain_nothing():
     allowed = [tolerance(y, problem, support, 6, np.full(6, size)) for size in (1.0, 1e3, 1e8, 1e13)]
     assert allowed[0] < allowed[1] < allowed[2] == allowed[3]
     assert allowed[3] <= 1e5 * 2.0 * np.finfo(np.float64).eps * np.sqrt(10) * np.linalg.norm(y) * (1 + 1e-12)
+
+
+def test_three_atoms_that_are_dependent_to_rounding_explain_each_other():
+    """φ₂ = 1.5 φ₁ − φ₀/25 up to 1e-13: x on {1, 2} has a twin on {0, 2}, behind coefficients of 40."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(200):
+        Phi = dictionaries.gaussian(19, 46, rng=rng)
+        Phi[:, 2] = 1.5 * Phi[:, 1] - 0.04 * Phi[:, 0] + 1e-13 * rng.standard_normal(19)
+        x = np.zeros((1, 46))
+        x[0, [1, 2, 7, 20, 31]] = rng.uniform(0.002, 0.5, 5)
+        wrong += certify(Phi, x @ Phi.T, x).certified[0]
+    assert wrong == 0

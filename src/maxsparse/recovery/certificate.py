@@ -289,6 +289,12 @@ def _separation(
             row[j] /= L[a, a]
     for a in range(k):
         outside[support[a]] = np.inf
+    for j in range(m):
+        size2 = 1.0
+        for a in range(k):
+            size2 += P[a, j] * P[a, j]
+        if outside[j] < 1e-13 * size2:  # in the span, as far as float64 can tell with coefficients of that size
+            return 0.0
     smallest = np.inf
     for a in range(k):
         h = _own_part(L, k, a)
@@ -298,8 +304,6 @@ def _separation(
         for j in range(m):
             o = outside[j]
             if o < np.inf:
-                if o < 1e-13:  # in the span, as far as float64 can tell
-                    return 0.0
                 smallest = min(smallest, amplitude2 * o / (o + P[a, j] * P[a, j] * h))
     return np.sqrt(smallest)
 
