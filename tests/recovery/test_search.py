@@ -39,9 +39,9 @@ def test_pair_test_finds_exactly_the_dependent_pairs():
     alpha, beta = np.empty(m), np.empty(m)
     pair_ratios(rows, 0, 1, 2, alpha, beta)
     pairs = np.empty((16, 2), np.int64)
-    count = equal_ratios(
-        alpha.view(np.int64), beta, rows[0], np.empty(256, np.int64), np.zeros(256, np.int64), 1, pairs
-    )
+    table = np.zeros(1024, np.int64)
+    count = equal_ratios(alpha.view(np.int64), beta, rows[0], np.arange(m), table, 1, pairs)
+    assert equal_ratios(alpha.view(np.int64), beta, rows[0], np.arange(11), table, 2, pairs[count:]) == 0
     dependent = [
         (i, j)
         for i in range(m)

@@ -40,25 +40,24 @@ class Walk(NamedTuple):
     basis: NDArray[np.int64]  # (n,), column of a row
     place: NDArray[np.int64]  # (m,), row of a column, or −1
     rows: NDArray[np.int64]  # (n,), the rows of A, then those of Z
-    inside: NDArray[np.bool_]  # (m,), membership of A
+    outside: NDArray[np.int64]  # (m − n + 3,), the columns outside A
     keys: NDArray[np.float64]  # (m,)
     alpha: NDArray[np.float64]  # (m,), ratios
     bits: NDArray[np.int64]  # (m,), the same memory
     beta: NDArray[np.float64]  # (m,)
     table: NDArray[np.int64]  # hash table of columns
-    stamps: NDArray[np.int64]  # which test filled a slot
     pairs: NDArray[np.int64]  # (16, 2)
     v: NDArray[np.float64]  # (n,)
     support: NDArray[np.int64]  # (n + 2,)
     x: NDArray[np.float64]  # (n + 2,)
     state: NDArray[np.uint64]  # (1,), of the random numbers
-    stamp: NDArray[np.int64]  # (1,), number of the current test
+    test: NDArray[np.int64]  # (1,), number of the current test
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _make_walk(n: int, m: int) -> Walk:
     size = 64
-    while size < 4 * m:
+    while size < 16 * m:
         size *= 2
     alpha = np.empty(m)
     return Walk(
@@ -66,12 +65,11 @@ def _make_walk(n: int, m: int) -> Walk:
         np.empty(n, np.int64),
         np.empty(m, np.int64),
         np.empty(n, np.int64),
-        np.zeros(m, np.bool_),
+        np.empty(m - n + OUTSIDE, np.int64),
         np.empty(m),
         alpha,
         alpha.view(np.int64),
         np.empty(m),
-        np.empty(size, np.int64),
         np.zeros(size, np.int64),
         np.empty((16, 2), np.int64),
         np.empty(n),
@@ -93,13 +91,15 @@ def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], p
     order = np.argsort(walk.keys)
     if not build(Q, z, order, walk.T, walk.basis, walk.place):
         return False
-    walk.inside[:] = False
-    position = 0
+    position, count = 0, 0
     for c in order:
+        inside = walk.place[c] >= 0 and position < n - OUTSIDE
         if walk.place[c] >= 0:
             walk.rows[position] = walk.place[c]
-            walk.inside[c] = position < n - OUTSIDE
             position += 1
+        if not inside:
+            walk.outside[count] = c
+            count += 1
     return True
 
 
@@ -107,15 +107,14 @@ def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], p
 def _swap(walk: Walk, weights: NDArray[Any]) -> None:
     """Exchange one atom of A for one outside, if one of many proposals is accepted."""
     T, basis, rows = walk.T, walk.basis, walk.rows
-    n, m = T.shape[0], T.shape[1] - 1
+    n, count = T.shape[0], walk.outside.shape[0]
     A = n - OUTSIDE
     for _ in range(PROPOSALS):
         position = random_below(walk.state, A)
         row = rows[position]
         leaving = basis[row]
-        entering = random_below(walk.state, m)
-        if walk.inside[entering]:
-            continue
+        seat = random_below(walk.state, count)
+        entering = walk.outside[seat]
         if weights[entering] < weights[leaving] * random_unit(walk.state):
             continue
         where = walk.place[entering]
@@ -135,8 +134,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
                 if rows[p] == where:
                     rows[p] = row
             rows[position] = where
-        walk.inside[leaving] = False
-        walk.inside[entering] = True
+        walk.outside[seat] = leaving
         return
 
 
@@ -154,9 +152,9 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
     if abs(T[a, m]) < 1e-10:  # A alone explains y
         walk.pairs[0, 0] = walk.pairs[0, 1] = walk.basis[a]
     else:
-        walk.stamp[0] += 1
+        walk.test[0] += 1
         pair_ratios(T, a, b, c, walk.alpha, walk.beta)
-        count = equal_ratios(walk.bits, walk.beta, T[a], walk.table, walk.stamps, walk.stamp[0], walk.pairs)
+        count = equal_ratios(walk.bits, walk.beta, T[a], walk.outside, walk.table, walk.test[0], walk.pairs)
     for h in range(count):
         k = _explain(walk, walk.pairs[h, 0], walk.pairs[h, 1], problem.zero)
         if k <= n - SPARE:
