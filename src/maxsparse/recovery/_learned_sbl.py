@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from maxsparse.recovery._float32 import LOG_FLOOR, Weights, exp, f32, log, normalise, perceptron, sbl_step
+from maxsparse.recovery._float32 import INLINED, LOG_FLOOR, Weights, exp, f32, log, normalise, perceptron, sbl_step
 from maxsparse.solvers._kernels import SLICES
 
 FEATURES = 4
@@ -44,7 +44,7 @@ class Scratch(NamedTuple):
     out: NDArray[np.float32]  # (2 + state, m)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INLINED)
 def _make_scratch(n: int, m: int, seen: int, width: int, outputs: int) -> Scratch:
     gamma, work = np.empty(m, f32), np.empty(m, f32)
     return Scratch(
@@ -67,7 +67,7 @@ def _make_scratch(n: int, m: int, seen: int, width: int, outputs: int) -> Scratc
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INLINED)
 def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set u and q for the current γ and the noise plus `ridge`."""
     n = s.c.shape[0]
@@ -78,7 +78,7 @@ def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) ->
         s.c[i] -= ridge
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INLINED)
 def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set log γ by plain EM iterations from γ = 1."""
     m = Q.shape[1]
@@ -93,7 +93,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
             s.log_gamma[j] = max(s.log_gamma[j] + s.q[j], f32(LOG_FLOOR))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INLINED)
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Do one learned iteration from a normalised γ: a step of log γ and of the state, and the logits in out[1]."""
     m, state = Q.shape[1], s.inputs.shape[0] - FEATURES
@@ -120,7 +120,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
             inputs[FEATURES + r, j] = h / np.sqrt(f32(1.0) + h * h)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INLINED)
 def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     """Say whether every atom is clearly in or out, and no more than `most` of them in."""
     inside = 0
@@ -131,7 +131,7 @@ def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     return inside <= most
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INLINED)
 def _score_one(
     s: Scratch,
     weights: Weights,
