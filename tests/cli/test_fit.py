@@ -98,6 +98,7 @@ def test_two_processes_learn_what_one_learns(Phi, tmp_path):
         ([], "which dictionary"),
         (["PHI", "--network", "residual", "--preset", "nonsense"], "known are"),
         (["PHI", "--network", "residual", "--set", "width"], "is not NAME=VALUE"),
+        (["PHI", "--network", "nonsense"], "'nonsense' is not one of learned_sbl, residual"),
         (["PHI", "--network", "residual", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
         (["PHI", "--resume"], "value for PHI: all else is in the checkpoint"),
         (["--resume", "--samples", "9"], "value for --samples: all else is in the checkpoint"),
@@ -116,17 +117,18 @@ def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["PHI", "--network", "nonsense"], "network must be one of"),
+        (["PHI", "--network", "residual", "--samples", "9", "--sparsity", "0"], "sparsity must be at least 1"),
         (["PHI", "--network", "residual", "--set", "colour=1"], "unexpected keyword argument 'colour'"),
         (["PHI", "--network", "residual", "--sparsity", "5:99"], "sparsity"),
         (["PHI", "--network", "residual"], "say how long to train"),
         (["missing.npy"], "is not a file"),
+        (["PHI", "-o", "nowhere/m.safetensors"], "folder 'nowhere' does not exist"),
         (["--resume"], "there is no checkpoint"),
     ],
 )
 def test_bad_input_is_an_error_that_main_prints(Phi, tmp_path, arguments, message):
     arguments = [Phi if argument == "PHI" else argument for argument in arguments]
-    done = CliRunner().invoke(app, ["fit", *arguments, "-o", str(tmp_path / "m.safetensors")])
+    done = CliRunner().invoke(app, ["fit", "-o", str(tmp_path / "m.safetensors"), *arguments])
     assert isinstance(done.exception, ValueError | OSError)
     assert message in str(done.exception)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxsparse.cli.arguments import Json
+from maxsparse.cli.arguments import Json, is_model
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ def export(
     Example: maxsparse export model.safetensors -o model.onnx
     """
     if format not in FORMATS:
-        raise typer.BadParameter(f"known is {', '.join(FORMATS)}", param_hint="--format")
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    if not is_model(model):
+        raise typer.BadParameter(
+            f"{str(model)!r} is no model file (.safetensors); `maxsparse fit PHI -o MODEL` makes one",
+            param_hint="MODEL",
+        )
     target = model.with_suffix(".onnx") if output is None else output
     if target.resolve() == model.resolve():
         raise typer.BadParameter("would overwrite MODEL", param_hint="--output")

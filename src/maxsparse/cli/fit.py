@@ -86,6 +86,8 @@ def fit(
     """
     if output.suffix != ".safetensors":
         raise typer.BadParameter(f"{str(output)!r} does not end in .safetensors", param_hint="--output")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
     common = {"device": device, "n_threads": threads}
     if resume:
         _refuse_others(context, ON_RESUMING, "all else is in the checkpoint; leave it away with --resume")
@@ -102,6 +104,11 @@ def fit(
     hyperparameters = parse_pairs(hyperparameter or [])
 
     def train(training: Any, more: dict[str, Any]) -> Any:
+        from maxsparse.networks import NETWORKS
+
+        if network not in NETWORKS:
+            known = ", ".join(["learned_sbl", *NETWORKS])
+            raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
             raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
         settings = training.PRESETS[preset].but(learning_rate=learning_rate, batch_size=batch_size)
