@@ -136,9 +136,8 @@ def big_data() -> str:
         f"{N / 1e6:g} million signals of the decaying 20×100 dictionary, 1 to 3 nonzeros each, float64: "
         f"{stream['certified'] / N:.0%} certified, {stream['wrong']} wrong. Peak memory "
         f"{stream['peak resident bytes'] / 1e9:.2f} GB (`maxsparse solve --method omp`: "
-    more = [
-        [f"d = {label}", *(f"{us * n / 3.6e9:,.0f} core-hours" for n in (1e9, 1e12))] for label, us in hours.items()
-    ]
+        f"{omp['peak resident bytes'] / 1e9:.2f} GB), processor time {stream['cpu seconds']:.0f} seconds, "
+        f"{easy:.1f} µs "
         f"per signal, on a machine shared with other work. The input has {stream['input bytes'] / N:.0f} bytes per "
         f"signal, the output {stream['output bytes'] / N:.0f}. A run over {killed['signals']:,} of them, ended by "
         f"`kill -9` and given again, took {killed['resumed']:,} from the first attempt and gave the same answers."
