@@ -4,6 +4,8 @@ Run it after an experiment: ``python docs/fill.py``. A test checks that the page
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
 ``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
+``<!-- results: big-data -->`` what many signals cost, from benchmarks/results/big_data.json
+``<!-- results: int-eight -->`` what 8-bit layers cost, from benchmarks/results/export.json
 ``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
@@ -66,9 +68,9 @@ def provenance(results: dict[str, Any]) -> str:
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment, or the decision table."""
-    if name == "choose":
-        return choose()
+    """Return claims, tables and provenance of one experiment, or what a benchmark measured."""
+    if name in MEASURED:
+        return MEASURED[name]()
     results = read(name)
     if results is None:
         raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
@@ -121,6 +123,70 @@ def choose() -> str:
         f"level, and the d best scores count. `{results['command']}`."
     )
     return f"{table(['problem', *methods], rows)}\n\n{about}"
+
+
+def big_data() -> str:
+    """Return what the runs over many signals took, and what more of them would by proportion."""
+    results = json.loads((BENCHMARKS / "big_data.json").read_text(encoding="utf-8"))
+    stream, killed, omp = results["stream"], results["killed"], results["stream, omp"]
+    N = stream["signals"]
+    easy = 1e6 * stream["cpu seconds"] / N
+    cost = {row["d"]: row for row in results["cost"]["rows"]}
+    memory = (
+        f"{N / 1e6:g} million signals of the decaying 20×100 dictionary, 1 to 3 nonzeros each, float64: "
+        f"{stream['certified'] / N:.0%} certified, {stream['wrong']} wrong. Peak memory "
+        f"{stream['peak resident bytes'] / 1e9:.2f} GB (`maxsparse solve --method omp`: "
+        f"{omp['peak resident bytes'] / 1e9:.2f} GB), processor time {stream['cpu seconds']:.0f} seconds, "
+        f"{easy:.1f} µs "
+        f"per signal, on a machine shared with other work. The input has {stream['input bytes'] / N:.0f} bytes per "
+        f"signal, the output {stream['output bytes'] / N:.0f}. A run over {killed['signals']:,} of them, ended by "
+        f"`kill -9` and given again, took {killed['resumed']:,} from the first attempt and gave the same answers."
+    )
+    names = ["easy first", "network for all"]
+    per_signal = [
+        [
+            str(d),
+            *(f"{row[f'{name}: cpu us per signal']:,.0f}" for name in names),
+            f"{row['easy first: certified']:.0%}",
+        ]
+        for d, row in cost.items()
+    ]
+    hours = {"1 to 3, a chunk at a time": easy} | {
+        str(d): cost[d]["easy first: cpu us per signal"] for d in (4, 6, 8) if d in cost
+    }
+    more = [
+        [f"d = {label}", *(f"{us * n / 3.6e9:,.0f} core-hours" for n in (1e9, 1e12))] for label, us in hours.items()
+    ]
+    for label, size in (("input, float64", "input bytes"), ("output, `.npz`, d from 1 to 3", "output bytes")):
+        more.append([label, *(f"{stream[size] / N * n / 1e9:,.0f} GB" for n in (1e9, 1e12))])
+    return "\n\n".join(
+        [
+            memory,
+            "Processor time per signal on one thread, in batches of "
+            f"{cost[1]['signals']} (d of 9 and 10: {cost[9]['signals']}); `{results['cost']['command']}`:",
+            table(["d", *(f"{name}, µs" for name in names), "certified"], per_signal),
+            "By proportion, without the time of disks and networks:",
+            table(["", "10⁹ signals", "10¹² signals"], more),
+        ]
+    )
+
+
+def int_eight() -> str:
+    """Return accuracy and size of a network before and after it was rounded to 8 bits."""
+    results = json.loads((BENCHMARKS / "export.json").read_text(encoding="utf-8"))
+    accuracy = {d: row for d, row in results["strict accuracy by d"].items() if max(row.values()) >= 0.005}
+    rows = [[kind, *(f"{row[kind]:.3f}" for row in accuracy.values())] for kind in ("model", "int8")]
+    size, shape = results["bytes"], results["hyperparameters"]
+    about = (
+        f"Share of 500 signals per d whose d best scores are the support; a `{results['network']}` network of depth "
+        f"{shape['depth']} and width {shape['width']} for a decaying {shape['n']}×{shape['m']} dictionary, trained on "
+        f"{results['training samples']:,} signals. The file has {size['int8'] / 1e6:.1f} MB instead of "
+        f"{size['float32'] / 1e6:.1f} MB. `{results['command']}`."
+    )
+    return f"{table(['', *(f'd = {d}' for d in accuracy)], rows)}\n\n{about}"
+
+
+MEASURED = {"choose": choose, "big-data": big_data, "int-eight": int_eight}
 
 
 def filled(text: str) -> str:

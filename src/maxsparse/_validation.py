@@ -48,7 +48,7 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2:
-        hint = f"; for a single row pass {name}[None, :]" if matrix.ndim == 1 else ""
+        hint = f"; for a single row pass {_code(name, '[None, :]')}" if matrix.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
@@ -122,7 +122,7 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
         return
     got = f"{name} has shape {signals} but Phi has shape {(n, m)}"
     if n == N:
-        raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {name}.T")
+        raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {_code(name, '.T')}")
     if m == width:
         raise ValueError(f"{got}: Phi is (measurements, atoms), so Phi fits transposed; pass Phi.T")
     raise ValueError(f"{got}: {name} must have n = {n} columns, one row per signal")
@@ -211,6 +211,13 @@ def duplicate_atoms(Phi: FloatArray) -> list[tuple[int, int]]:
         same = np.linalg.norm(atoms[:, left] - atoms[:, right], axis=0) <= tolerance
         pairs += [(min(i, j), max(i, j)) for i, j in zip(left[same].tolist(), right[same].tolist(), strict=True)]
     return sorted(pairs)
+
+
+def _code(name: str, change: str) -> str:
+    """Say how to change an array: as code where its name is one in code, else, for what is in a file, in words."""
+    if name.isidentifier():
+        return f"{name}{change}"
+    return {".T": "its transpose", "[None, :]": "an array of one row"}[change]
 
 
 def _some(indices: NDArray[np.intp], most: int = 5) -> str:

@@ -245,4 +245,6 @@ def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
     for name in prefer:
         if name in names:
             return name
-    raise ValueError(f"it holds several arrays ({', '.join(names)}); say which with key=")
+    raise ValueError(
+        f"it holds several arrays ({', '.join(names)}); say which with key= (--key, or --phi-key for a dictionary)"
+    )

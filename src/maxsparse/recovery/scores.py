@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from maxsparse import theory
 from maxsparse._validation import FloatArray
 from maxsparse.files import parse_json
-from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
+from maxsparse.recovery._float32 import Weights
+from maxsparse.recovery._learned_sbl import FEATURES, score_rows
 from maxsparse.solvers._kernels import times
 
 __all__ = ["LearnedScores", "bundled_weights", "noise_levels", "read_weights"]

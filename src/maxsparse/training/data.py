@@ -64,6 +64,8 @@ class SupportTask:
         self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
         low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
+        if high == 0:
+            raise ValueError("sparsity must be at least 1, got 0: nothing can be learned from signals that are zero")
         self.validation_signals = check_integer(validation_signals, "validation_signals", low=1, high=10**6)
         self.settings: dict[str, Any] = {
             "task": "support",
