@@ -178,6 +178,20 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` if it is true or false; a word such as "false" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+    return bool(value)
+
+
+def check_seed(rng: RandomState) -> int:
+    """Return an int seed as it is, else one from a Generator or from fresh entropy."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return int(np.random.default_rng(rng).integers(2**63))
+    return check_integer(rng, "rng")
+
+
 def check_rng(rng: RandomState) -> np.random.Generator:
     """Return a Generator for an int seed, a Generator (used as it is) or None (fresh entropy)."""
     if rng is None or isinstance(rng, np.random.Generator):

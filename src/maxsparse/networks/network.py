@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_integer, check_signals
+from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_flag, check_integer, check_signals
 
 __all__ = ["Network", "SignalNetwork"]
 
@@ -70,7 +70,7 @@ class SignalNetwork(Network):
         super().__init__(n=n, m=m, whiten=whiten, output=output, **hyperparameters)
         self.n = check_integer(n, "n", low=1, high=10**6)
         self.m = check_integer(m, "m", low=1, high=10**6)
-        self.whiten = bool(whiten)
+        self.whiten = check_flag(whiten, "whiten")
         self.output = check_choice(output, "output", OUTPUTS)
         # Double precision: whitening multiplies the rounding of y by the condition number of Φ.
         self.register_buffer("W", torch.eye(n, dtype=torch.float64))
@@ -145,6 +145,8 @@ class SignalNetwork(Network):
         fast = self._inference()
         out = np.empty((len(signals), self.m), dtype=np.float32)
         device = self.W.device
+        training = self.training
+        self.eval()  # `fast` may be this very network
         with torch.inference_mode():
             for start in range(0, len(signals), batch_size):
                 rows = signals[start : start + batch_size]
@@ -152,6 +154,7 @@ class SignalNetwork(Network):
                 padded[: len(rows)] = rows
                 outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
                 out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()
+        self.train(training)
         return out
 
     def _inference(self) -> nn.Module:

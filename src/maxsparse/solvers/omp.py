@@ -106,7 +106,7 @@ def omp(
                 _omp_rows(Y, batch.atoms, G, alpha, atoms[rows], tol, floor, most, X, spent[rows], done[rows])
             done[:] |= exact & (spent >= np.minimum(limits, most))
 
-        batch.drive(advance, most)
+        batch.drive(advance, most, done)
         return spent, done
 
     options = Options(precondition, noise, n_threads, progress, callback)

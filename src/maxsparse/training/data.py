@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import metrics, signals
-from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer
+from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer, check_seed
 from maxsparse.networks import SignalNetwork
 from maxsparse.training.losses import LOSSES, OUTPUT_FOR
 
@@ -61,9 +61,9 @@ class SupportTask:
     ) -> None:
         self.Phi = check_dictionary(Phi)
         self.loss_name = check_choice(loss, "loss", tuple(LOSSES))
-        self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
+        self.seed = check_seed(rng)
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
-        low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
+        low, high = signals.check_sparsity(sparsity, self.Phi.shape[1])
         if high == 0:
             raise ValueError("sparsity must be at least 1, got 0: nothing can be learned from signals that are zero")
         self.validation_signals = check_integer(validation_signals, "validation_signals", low=1, high=10**6)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse import signals
-from maxsparse._validation import RandomState, check_choice, check_dictionary
+from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
 from maxsparse.networks import NETWORKS, SignalNetwork, build
 from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Report
@@ -87,13 +87,15 @@ def fit(
     dictionary = check_dictionary(Phi)
     check_choice(network, "network", tuple(NETWORKS))
     chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
+    if not isinstance(chosen, Settings):
+        raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
     if output is not None and checkpoint_path(output).exists():
         raise ValueError(
             f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
         )
     if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("several processes need one seed: give rng=")
-    seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
+    seed = check_seed(rng)
     details = dict(hyperparameters or {})
     loss = _loss_for(network, loss, details)
     task = SupportTask(

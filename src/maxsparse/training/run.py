@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from maxsparse.networks import Network, save
-from maxsparse.networks.storage import part
+from maxsparse.networks.storage import part, plain_number
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import (
     checkpoint_path,
@@ -189,7 +189,7 @@ class Run:
         run = header["run"]
         own = {"network": self.network.name, "hyperparameters": self.network.hyperparameters, **self.identity()}
         # Through JSON, as the stored side went: tuples become lists.
-        for key, value in json.loads(json.dumps(own)).items():
+        for key, value in json.loads(json.dumps(own, default=plain_number)).items():
             stored = run.get(key, header.get(key))
             if stored != value:
                 raise ValueError(f"{str(path)!r} belongs to another run: its {key} is {stored}, not {value}")
