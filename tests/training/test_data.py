@@ -113,3 +113,10 @@ def test_the_loss_and_the_network_must_fit():
     task = SupportTask(PHI, loss="least_squares")
     with pytest.raises(ValueError, match="needs a network with output='estimate'"):
         task.loss(ms.networks.build("residual", PHI, width=4, depth=2), *batch(task, 0, 4))
+
+
+def test_a_fixed_set_is_made_when_it_is_needed_and_may_not_be_endless():
+    task = SupportTask(PHI, sparsity=1, rng=0, set_size=10**8)  # 3.2 GB, had they been made
+    assert "_set" not in vars(task)
+    with pytest.raises(ValueError, match="set_size must be from 1 to 268435456, got 1000000000000"):
+        SupportTask(PHI, sparsity=1, rng=0, set_size=10**12)

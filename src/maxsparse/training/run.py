@@ -208,7 +208,7 @@ class Run:
             self.report = Report(**run["report"])
             self.n_losses, self.first_loss = int(run["n_losses"]), float(run["first_loss"])
             restore_generators(tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
 
