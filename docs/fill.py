@@ -3,7 +3,8 @@
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
-``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
+``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json; likewise ``fuzz``, ``numerics``,
+                               ``faults`` and ``long-run``, tables of the page on reliability
 ``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
@@ -66,9 +67,10 @@ def provenance(results: dict[str, Any]) -> str:
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment, or the decision table."""
-    if name == "choose":
-        return choose()
+    """Return claims, tables and provenance of one experiment, or what is made of the results of a benchmark."""
+    if name in BENCHMARK_BLOCKS:
+        path = BENCHMARKS / f"{name.replace('-', '_')}.json"
+        return BENCHMARK_BLOCKS[name](json.loads(path.read_text(encoding="utf-8")))
     results = read(name)
     if results is None:
         raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
@@ -102,9 +104,8 @@ def verdicts(names: list[str]) -> str:
     return table(["experiment", "claim", "verdict"], rows)
 
 
-def choose() -> str:
+def choose(results: dict[str, Any]) -> str:
     """Return the decision table: share of supports right for every method and problem, the best in bold."""
-    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
     methods = list(results["rows"][0]["figures"])
     rows, speeds = [], {method: [] for method in methods}
     for row in results["rows"]:
@@ -121,6 +122,42 @@ def choose() -> str:
         f"level, and the d best scores count. `{results['command']}`."
     )
     return f"{table(['problem', *methods], rows)}\n\n{about}"
+
+
+def numerics(results: dict[str, Any]) -> str:
+    """Return what every part of the package does with awkward input; messages are numbered and listed below."""
+    parts = list(next(iter(results["cells"].values())))
+    notes: dict[str, int] = {}
+    rows = []
+    for label, said in results["cells"].items():
+        cells = []
+        for part in parts:
+            text = said[part]
+            plainly = {"works": "✓", "does not apply": "–"}.get(text)
+            cells.append(plainly or f"({notes.setdefault(' '.join(text.split()), len(notes) + 1)})")
+        rows.append([label, *cells])
+    listed = "\n".join(f"{number}. `{text}`" for text, number in notes.items())
+    about = f"✓ works, – does not apply, a number: the message below. `{results['command']}`."
+    return f"{table(['input', *parts], rows)}\n\n{about}\n\n{listed}"
+
+
+def fuzz(results: dict[str, Any]) -> str:
+    """Return how many damaged files of every kind were refused, and what it took."""
+    figures = results["by file"]
+    header = ["file", "refused", "accepted"]
+    rows = [[f"`{name}`", *(f"{figures[name][what]:,}" for what in header[1:])] for name in sorted(figures)]
+    allowed = f"{results['megabytes allowed']:,} MB"
+    versions = ", ".join(f"{name} {value}" for name, value in results["versions"].items())
+    about = (
+        f"{results['inputs']:,} inputs: {results['refused']:,} refused with a message, {results['accepted']:,} read "
+        f"without complaint, **{len(results['unclear'])} with anything else**. No process took more than "
+        f"{results['megabytes taken at most']:.0f} MB over what it began with; {allowed} were allowed. "
+        f"Seed {results['seed']}; `{results['command']}`; {versions}."
+    )
+    return f"{about}\n\n<details><summary>By kind of file</summary>\n\n{table(header, rows)}\n\n</details>"
+
+
+BENCHMARK_BLOCKS = {"choose": choose, "numerics": numerics, "fuzz": fuzz}
 
 
 def filled(text: str) -> str:

@@ -115,7 +115,7 @@ def test_basis_pursuit_is_the_optimum_of_the_linear_program(data):
 
 @given(data=st.data())
 def test_denoising_meets_the_conditions_of_its_optimum(data):
-    """Atoms in use are equally correlated with the residual, with the sign of their coefficient, and none is more so."""
+    """Atoms in use correlate equally with the residual, with the sign of their coefficient, and none does more."""
     Phi, Y, _ = noisy(data)
     result = solvers.l1(Phi, Y, noise=NOISE)
     goal = NOISE * np.sqrt(Phi.shape[0])
@@ -134,7 +134,7 @@ def test_denoising_meets_the_conditions_of_its_optimum(data):
 @pytest.mark.parametrize("kind", ["sparse", "not sparse"])
 @given(data=st.data())
 def test_no_certified_answer_has_fewer_nonzeros_than_enumeration(kind, data):
-    Phi, X, Y, d = data.draw(problems())
+    Phi, _, Y, d = data.draw(problems())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     if kind == "not sparse":
         Y = rng.standard_normal(Y.shape)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number, shape_of
+from maxsparse._validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
 from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, times
@@ -83,6 +83,8 @@ def exact(
     tol = check_number(tol, "tol", low=0.0)
     max_supports = check_number(max_supports, "max_supports", low=1.0)
     n, m = shape_of(Phi, "Phi")
+    if min(n, m) == 0:
+        check_dictionary(Phi)  # says that it is empty
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
     if sparsity is not None:
         _refuse_if_more(largest, m, max_supports)
