@@ -146,9 +146,11 @@ def main():
     parser.add_argument("--seed", type=int, default=40)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rng = np.random.default_rng(options.seed)
+    figures = {}
     with tempfile.TemporaryDirectory() as base:
-        figures = {job: torture(job, options.kills, rng, Path(base)) for job in options.jobs}
+        for job in options.jobs:
+            rng = np.random.default_rng([options.seed, list(JOBS).index(job)])
+            figures[job] = torture(job, options.kills, rng, Path(base))
     summary = {
         "command": f"python benchmarks/faults.py --kills {options.kills}",
         "versions": {"python": platform.python_version(), "maxsparse": ms.__version__, "numpy": np.__version__},

@@ -157,7 +157,21 @@ def fuzz(results: dict[str, Any]) -> str:
     return f"{about}\n\n<details><summary>By kind of file</summary>\n\n{table(header, rows)}\n\n</details>"
 
 
-BENCHMARK_BLOCKS = {"choose": choose, "numerics": numerics, "fuzz": fuzz}
+def faults(results: dict[str, Any]) -> str:
+    """Return how often every job was killed, and how many runs ended with the bytes of one that was not."""
+    rows = [[f"`{job}`", *(f"{value:,}" for value in figures.values())] for job, figures in results["jobs"].items()]
+    header = ["job", *next(iter(results["jobs"].values()))]
+    return f"{table(header, rows)}\n\n`{results['command']}`, seed {results['seed']}."
+
+
+def long_run(results: dict[str, Any]) -> str:
+    """Return what the process of the long run held, in its first and in its second half."""
+    shown = [name for name in results if name not in ("command", "versions", "notes")]
+    rows = [[name, str(results[name]).strip("[]")] for name in shown]
+    return f"{table(['', 'measured'], rows)}\n\n`{results['command']}`."
+
+
+BENCHMARK_BLOCKS = {"choose": choose, "numerics": numerics, "fuzz": fuzz, "faults": faults, "long-run": long_run}
 
 
 def filled(text: str) -> str:

@@ -17,8 +17,8 @@ from maxsparse.solvers import METHODS
 NEEDS_SPARSITY = {"omp", "iht", "subspace_pursuit", "aiht"}
 # ℓ1 with one optimum, and methods that walk without ties: rounding cannot lead them elsewhere, but for a null set.
 RTOL = 1e-5
-# AIHT keeps some atoms and drops others at every one of hundreds of steps, and a rounding that decides one of them leads
-# elsewhere for a few signals in a thousand. Its first steps commute with what is done to the problem.
+# AIHT keeps some atoms and drops others at every one of hundreds of steps, and a rounding that decides one of them
+# leads elsewhere, for a few signals in a thousand. Its first steps commute with what is done to the problem.
 SHORT_WALK = {"aiht": {"max_iter": 5}}
 
 
