@@ -63,7 +63,6 @@ def attempt(job, folder, seconds=None):
     """Run a job in a process of its own, killed after so many seconds; return whether it ended by itself."""
     child = os.fork()
     if child == 0:
-        os.setsid()
         with (folder.parent / "log").open("ab") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
