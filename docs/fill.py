@@ -3,9 +3,7 @@
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
-``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
-``<!-- results: big-data -->`` what many signals cost, from benchmarks/results/big_data.json
-``<!-- results: int-eight -->`` what 8-bit layers cost, from benchmarks/results/export.json
+                               or what a benchmark measured, for the names in `BENCHMARK_BLOCKS`
 ``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
@@ -68,9 +66,10 @@ def provenance(results: dict[str, Any]) -> str:
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment, or what a benchmark measured."""
-    if name in MEASURED:
-        return MEASURED[name]()
+    """Return claims, tables and provenance of one experiment, or what is made of the results of a benchmark."""
+    if name in BENCHMARK_BLOCKS:
+        file, make = BENCHMARK_BLOCKS[name]
+        return make(json.loads((BENCHMARKS / file).read_text(encoding="utf-8")))
     results = read(name)
     if results is None:
         raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
@@ -104,9 +103,8 @@ def verdicts(names: list[str]) -> str:
     return table(["experiment", "claim", "verdict"], rows)
 
 
-def choose() -> str:
+def choose(results: dict[str, Any]) -> str:
     """Return the decision table: share of supports right for every method and problem, the best in bold."""
-    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
     methods = list(results["rows"][0]["figures"])
     rows, speeds = [], {method: [] for method in methods}
     for row in results["rows"]:
@@ -125,9 +123,8 @@ def choose() -> str:
     return f"{table(['problem', *methods], rows)}\n\n{about}"
 
 
-def big_data() -> str:
+def big_data(results: dict[str, Any]) -> str:
     """Return what the runs over many signals took, and what more of them would by proportion."""
-    results = json.loads((BENCHMARKS / "big_data.json").read_text(encoding="utf-8"))
     stream, killed, omp = results["stream"], results["killed"], results["stream, omp"]
     N = stream["signals"]
     easy = 1e6 * stream["cpu seconds"] / N
@@ -171,9 +168,8 @@ def big_data() -> str:
     )
 
 
-def int_eight() -> str:
+def int_eight(results: dict[str, Any]) -> str:
     """Return accuracy and size of a network before and after it was rounded to 8 bits."""
-    results = json.loads((BENCHMARKS / "export.json").read_text(encoding="utf-8"))
     accuracy = {d: row for d, row in results["strict accuracy by d"].items() if max(row.values()) >= 0.005}
     rows = [[kind, *(f"{row[kind]:.3f}" for row in accuracy.values())] for kind in ("model", "int8")]
     size, shape = results["bytes"], results["hyperparameters"]
@@ -186,7 +182,118 @@ def int_eight() -> str:
     return f"{table(['', *(f'd = {d}' for d in accuracy)], rows)}\n\n{about}"
 
 
-MEASURED = {"choose": choose, "big-data": big_data, "int-eight": int_eight}
+def numerics(results: dict[str, Any]) -> str:
+    """Return what every part of the package does with awkward input; messages are numbered and listed below."""
+    parts = list(next(iter(results["cells"].values())))
+    notes: dict[str, int] = {}
+    rows = []
+    for label, said in results["cells"].items():
+        cells = []
+        for part in parts:
+            text = said[part]
+            plainly = {"works": "✓", "does not apply": "–"}.get(text)
+            cells.append(plainly or f"({notes.setdefault(' '.join(text.split()), len(notes) + 1)})")
+        rows.append([label, *cells])
+    listed = "\n".join(f"{number}. `{text}`" for text, number in notes.items())
+    about = f"✓ works, – does not apply, a number: the message below. `{results['command']}`."
+    return f"{table(['input', *parts], rows)}\n\n{about}\n\n{listed}"
+
+
+def fuzz(results: dict[str, Any]) -> str:
+    """Return how many damaged files of every kind were refused, and what it took."""
+    figures = results["by file"]
+    header = ["file", "refused", "accepted"]
+    rows = [[f"`{name}`", *(f"{figures[name][what]:,}" for what in header[1:])] for name in sorted(figures)]
+    allowed = f"{results['megabytes allowed']:,} MB"
+    versions = ", ".join(f"{name} {value}" for name, value in results["versions"].items())
+    about = (
+        f"{results['inputs']:,} inputs: {results['refused']:,} refused with a message, {results['accepted']:,} read "
+        f"without complaint, **{len(results['unclear'])} with anything else**. No process took more than "
+        f"{results['megabytes taken at most']:.0f} MB over what it began with; {allowed} were allowed. "
+        f"Seed {results['seed']}; `{results['command']}`; {versions}."
+    )
+    return f"{about}\n\n<details><summary>By kind of file</summary>\n\n{table(header, rows)}\n\n</details>"
+
+
+def faults(results: dict[str, Any]) -> str:
+    """Return how often every job was killed, and how many runs ended with the bytes of one that was not."""
+    rows = [[f"`{job}`", *(f"{value:,}" for value in figures.values())] for job, figures in results["jobs"].items()]
+    header = ["job", *next(iter(results["jobs"].values()))]
+    return f"{table(header, rows)}\n\n`{results['command']}`, seed {results['seed']}."
+
+
+def long_run(results: dict[str, Any]) -> str:
+    """Return what the process of the long run held, in its first and in its second half."""
+    shown = [name for name in results if name not in ("command", "versions", "notes")]
+    rows = [[name, str(results[name]).strip("[]")] for name in shown]
+    return f"{table(['', 'measured'], rows)}\n\n`{results['command']}`."
+
+
+def certificates(results: dict[str, Any]) -> str:
+    """Return how many certificates were given, and how many of them were false."""
+    certified, sparser = results["certified"], results["sparser than what was drawn"]
+    return (
+        f"{results['signals']:,} signals over {results['dictionaries']:,} dictionaries: {certified:,} certified "
+        f"({results['by spark']:,} by a spark bound), **{results['false']} falsely**. "
+        f"{certified - sparser - results['false']:,} of the certified answers are what was drawn, {sparser:,} are "
+        f"sparser than that. {results['right, not certified']:,} right answers are not certified, those with equal "
+        f"magnitudes among them. `{results['command']}`."
+    )
+
+
+def recovery(results: dict[str, Any]) -> str:
+    """Return accuracy, certificates and time of the default recoverer by sparsity, one figure per dictionary."""
+    tables = results["table"]
+    names = [name for name in tables if "amplitudes" not in name]
+    rows = []
+    for cells in zip(*(tables[name] for name in names), strict=True):
+        said = [" / ".join(f"{cell[what]:.3f}" for cell in cells) for what in ("top d", "recovered", "certified")]
+        milliseconds = " / ".join(f"{cell['cpu ms']:.2g}" for cell in cells)
+        rows.append([str(cells[0]["d"]), *said, str(sum(cell["false"] for cell in cells)), milliseconds])
+    header = ["d", "scores alone, top d", "recovered", "certified", "false certificates", "processor ms per signal"]
+    other = []
+    for name in (name for name in tables if "amplitudes" in name):
+        shares = " and ".join(f"{row['recovered']:.3f} at d = {row['d']}" for row in tables[name])
+        other.append(f"{name.split(', ')[1]} {shares}")
+    about = f"Each cell: {' / '.join(names)}. Recovered with other amplitudes: {'; '.join(other)}."
+    return f"{table(header, rows)}\n\n{about} `{results['command']}`."
+
+
+def solvers(results: dict[str, Any]) -> str:
+    """Return microseconds per signal and ratios to the peers, with the ratio that was aimed at."""
+    rows = []
+    for name, figures in ((name, f) for group in ("omp", "sbl", "l1", "lasso") for name, f in results[group].items()):
+        ratios = [
+            f"{peer} {ratio:.1f}×" + (f" (aim {figures['targets'][peer]:g})" if peer in figures["targets"] else "")
+            for peer, ratio in figures["ratios"].items()
+        ]
+        rows.append([name, f"{figures['microseconds']['maxsparse']:.3g}", "; ".join(ratios)])
+    return table(["problem", "µs per signal", "as fast as"], rows)
+
+
+def networks(results: dict[str, Any]) -> str:
+    """Return the share of the machine's product rate that inference and training reach, by width."""
+    rows = [
+        [str(row["width"]), f"{row['inference']['share']:.0%}", f"{row['training']['share']:.0%}"]
+        for row in results["efficiency"]
+    ]
+    about = f"20 layers, {results['threads']} threads; the rate of products is {results['product_gflops']:.0f} GFLOP/s."
+    return f"{table(['width', 'inference, aim 70%', 'training, aim 55%'], rows)}\n\n{about}"
+
+
+BENCHMARK_BLOCKS = {
+    "choose": ("choose.json", choose),
+    "big-data": ("big_data.json", big_data),
+    "int-eight": ("export.json", int_eight),
+    "numerics": ("numerics.json", numerics),
+    "fuzz": ("fuzz.json", fuzz),
+    "faults": ("faults.json", faults),
+    "long-run": ("long_run.json", long_run),
+    "certificates": ("certificates.json", certificates),
+    "recovery": ("recovery.json", recovery),
+    "solvers": ("solvers.json", solvers),
+    "networks": ("networks.json", networks),
+}
 
 
 def filled(text: str) -> str:

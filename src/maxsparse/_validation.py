@@ -37,6 +37,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     try:
         matrix = np.asarray(array)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
+        if "inhomogeneous" in str(error):
+            raise ValueError(f"{name} cannot be read as an array: its rows must all have one length") from error
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
@@ -44,7 +46,7 @@ def check_matrix(array: Any, name: str) -> FloatArray:
             "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
-        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}")
+        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it, {name}.astype(float)")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2:
@@ -52,9 +54,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
         raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(
-            f"{name} holds {matrix[row, column]} at row {row}, column {column}; remove or fill such values"
-        )
+        value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
+        raise ValueError(f"{name} holds {value} at row {row}, column {column}; remove or fill such values")
     return matrix
 
 
@@ -72,8 +73,9 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
     Returns
     -------
     Phi : ndarray of shape (n, m), float32 or float64
+        C-contiguous and writable, copied where it was not: kernels would be compiled again for any other layout.
     """
-    matrix = check_matrix(Phi, name)
+    matrix = np.require(check_matrix(Phi, name), requirements=("C", "W"))
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
     zero = np.flatnonzero(~matrix.any(axis=0))
@@ -99,12 +101,12 @@ def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
     -------
     Phi : ndarray of shape (n, m)
     Y : ndarray of shape (N, n)
-        Both float32 if both came as float32, else float64.
+        Both float32 if both came as float32, else float64, and C-contiguous.
     """
     Phi_checked = check_dictionary(Phi)
     Y_checked = check_signals(Y, Phi_checked.shape)
     dtype = np.result_type(Phi_checked, Y_checked)
-    return Phi_checked.astype(dtype, copy=False), Y_checked.astype(dtype, copy=False)
+    return Phi_checked.astype(dtype, copy=False), np.ascontiguousarray(Y_checked, dtype=dtype)
 
 
 def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:

@@ -62,7 +62,7 @@ def test_scores_take_any_array(network):
     assert whole.dtype == np.float32
     broken = Y.copy()
     broken[3, 2] = np.nan
-    for bad, message in ((broken, "nan at row 3, column 2"), (Y.T, "fits transposed"), (Y[:, :5], "must have n = 12")):
+    for bad, message in ((broken, "NaN at row 3, column 2"), (Y.T, "fits transposed"), (Y[:, :5], "must have n = 12")):
         with pytest.raises(ValueError, match=message):
             network.scores(bad)
 

@@ -151,7 +151,7 @@ def test_bad_signals(method, problem):
     Phi, _, Y = problem
     bad = Y.copy()
     bad[3, 2] = np.nan
-    with pytest.raises(ValueError, match="Y holds nan at row 3, column 2"):
+    with pytest.raises(ValueError, match="Y holds NaN at row 3, column 2"):
         solve(method, Phi, bad)
     with pytest.raises(ValueError, match=r"fits transposed; pass Y\.T"):
         solve(method, Phi, Y[:12].T, sparsity=2)

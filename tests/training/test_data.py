@@ -121,3 +121,10 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     network, _ = ms.training.fit(PHI, rng=np.int64(3), samples=300, n_threads=1, output=output, **options)
     assert ms.networks.load(output).about["task"]["rng"] == 3
     assert ms.networks.load(output).network.hyperparameters == network.hyperparameters
+
+
+def test_a_fixed_set_is_made_when_it_is_needed_and_may_not_be_endless():
+    task = SupportTask(PHI, sparsity=1, rng=0, set_size=10**8)  # 3.2 GB, had they been made
+    assert "_set" not in vars(task)
+    with pytest.raises(ValueError, match="set_size must be from 1 to 268435456, got 1000000000000"):
+        SupportTask(PHI, sparsity=1, rng=0, set_size=10**12)

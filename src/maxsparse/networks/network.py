@@ -18,6 +18,7 @@ OUTPUTS = ("logits", "estimate")
 # Batches are filled up to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
 # vector register, are computed by other code that rounds differently, and scores would depend on the batch.
 ROWS = 64
+LARGEST_INPUT = 1e30  # layers form sums of products, and float32 ends at 3e38
 
 
 class Network(nn.Module):
@@ -141,6 +142,7 @@ class SignalNetwork(Network):
             Larger for atoms more likely to be in the support.
         """
         signals = check_signals(Y, (self.n, self.m))
+        self._check_size(signals)
         batch_size = check_integer(batch_size, "batch_size", low=1)
         fast = self._inference()
         out = np.empty((len(signals), self.m), dtype=np.float32)
@@ -156,6 +158,15 @@ class SignalNetwork(Network):
                 out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()
         self.train(training)
         return out
+
+    def _check_size(self, signals: FloatArray) -> None:
+        """Refuse signals that the weights' precision cannot hold: they are far from what the network was made for."""
+        gain = float(self.scale) * (float(torch.linalg.matrix_norm(self.W)) if self.whiten else 1.0)
+        largest = float(np.abs(signals).max(initial=0.0))
+        if largest * gain > LARGEST_INPUT:
+            raise ValueError(
+                f"Y has a largest entry of {largest:.3g}, far beyond signals that the network was made for; scale it"
+            )
 
     def _inference(self) -> nn.Module:
         """Return :meth:`inference`, made again only where a weight has changed since."""

@@ -17,6 +17,7 @@ from maxsparse._validation import (
     DuplicateAtomsWarning,
     FloatArray,
     check_dictionary,
+    check_matrix,
     check_number,
     check_signals,
 )
@@ -226,7 +227,13 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included, then as this package does."""
         options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
-        checked = check_array(Y, ensure_min_samples=1 if reset else 0, input_name="Y", **options)
+        options |= {"ensure_all_finite": False, "ensure_min_samples": 1 if reset else 0, "input_name": "Y"}
+        try:
+            checked = check_array(Y, **options)
+        except (ValueError, RuntimeError) as error:
+            if "Reshape your data" not in str(error):
+                check_matrix(Y, "Y")  # says what to do, where it knows
+            raise
         validate_data(self, Y, reset=reset, skip_check_array=True)
         return check_signals(checked, self._dictionary().shape)
 

@@ -20,7 +20,15 @@ from threadpoolctl import ThreadpoolController
 
 from maxsparse import theory
 from maxsparse._progress import track
-from maxsparse._validation import FloatArray, check_integer, check_matrix, check_number, check_problem, shape_of
+from maxsparse._validation import (
+    FloatArray,
+    check_dictionary,
+    check_integer,
+    check_matrix,
+    check_number,
+    check_problem,
+    shape_of,
+)
 from maxsparse.result import Result
 from maxsparse.solvers._kernels import SLICES, least_squares, residual_norms, times, top_k
 
@@ -263,7 +271,10 @@ def _keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int)
 
 def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: bool = False) -> NDArray[np.int64]:
     """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None."""
-    N, most = shape_of(Y, "Y")[0], min(shape_of(Phi, "Phi"))
+    most = min(shape_of(Phi, "Phi"))
+    if most == 0:
+        check_dictionary(Phi)  # says that it is empty
+    N = shape_of(Y, "Y")[0]
     if sparsity is None:
         if not optional:
             raise ValueError("sparsity is needed: this method has to be told the number of nonzeros")

@@ -15,7 +15,7 @@ from maxsparse import signals
 from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
 from maxsparse.networks import NETWORKS, SignalNetwork, build
 from maxsparse.networks.storage import rebuild
-from maxsparse.training.budget import Report
+from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
 from maxsparse.training.data import SupportTask
 from maxsparse.training.loop import train
@@ -140,11 +140,12 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
             raise ValueError("it was not begun by fit(), or with amplitudes of its own; call train() with resume=True")
         task = SupportTask(tensors["arrays/Phi"].numpy(), **{**settings, "sparsity": tuple(settings["sparsity"])})
         network = rebuild(path, tensors, header)
-        recipe, budget = Settings(**header["run"]["settings"]), dict(header["run"]["budget"])
+        recipe, budget = Settings(**header["run"]["settings"]), Budget(**header["run"]["budget"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"cannot resume from {str(path)!r}: {error}") from error
     assert isinstance(network, SignalNetwork)
-    return network, train(network, task, recipe, **budget, output=Path(output), resume=True, **options)
+    options |= {"minutes": budget.minutes, "samples": budget.samples, "output": Path(output), "resume": True}
+    return network, train(network, task, recipe, **options)
 
 
 def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:

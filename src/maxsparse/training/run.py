@@ -171,7 +171,9 @@ class Run:
 
     def save_model(self, path: Path) -> None:
         """Write the best weights so far."""
-        about = {**self.identity(), "report": asdict(self.report)}
+        # Without the time it took: one seed gives one file, also where a run was interrupted.
+        report = {name: value for name, value in asdict(self.report).items() if name != "seconds"}
+        about = {**self.identity(), "report": report}
         save(self.network, path, weights=self.best_weights, arrays=self.task.arrays, about=about)
 
     def identity(self) -> dict[str, Any]:
@@ -208,7 +210,7 @@ class Run:
             self.report = Report(**run["report"])
             self.n_losses, self.first_loss = int(run["n_losses"]), float(run["first_loss"])
             restore_generators(tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
 
