@@ -259,6 +259,32 @@ def recovery(results: dict[str, Any]) -> str:
     return f"{table(header, rows)}\n\n{about} `{results['command']}`."
 
 
+def never_seen(results: dict[str, Any]) -> str:
+    """Return in how many cells the bundled network is ahead of SBL and l1, without and with noise."""
+    clean, noisy = results["noiseless"], results["noise"]
+    gaps = [row["learned"] - row["sbl em"] for row in clean]
+    sizes = sorted({(row["n"], row["m"]) for row in clean})
+    wins = {
+        f"{'error below' if measure == 'error' else 'recall at least'} that of {label}": sum(
+            row["ours error"] < row[f"{other} error"]
+            if measure == "error"
+            else row["ours recall"] >= row[f"{other} recall"]
+            for row in noisy
+        )
+        for measure in ("error", "recall")
+        for other, label in (("sbl", "SBL"), ("l1", "ℓ1"))
+    }
+    return (
+        f"On {len({(row['kind'], row['n'], row['m']) for row in clean})} dictionaries of "
+        f"{len({row['kind'] for row in clean})} kinds and {len(sizes)} sizes up to {sizes[-1][0]}×{sizes[-1][1]} that the "
+        f"network never saw, at 3 sparsities each, its scores are better than whitened SBL (EM, up to 500 iterations) in "
+        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells, equal in {sum(gap == 0 for gap in gaps)} and worse in "
+        f"{sum(gap < 0 for gap in gaps)}, by {-min(gaps):.2f} at most. With noise at 30 and 20 dB, d = 2 to 8, on a decaying "
+        f"and a gaussian 20×100 dictionary, every method told the noise level, of {len(noisy)} cells: "
+        f"{'; '.join(f'{what} in {count}' for what, count in wins.items())}. `{results['command']}`."
+    )
+
+
 def solvers(results: dict[str, Any]) -> str:
     """Return microseconds per signal and ratios to the peers, with the ratio that was aimed at."""
     rows = []
@@ -291,6 +317,7 @@ BENCHMARK_BLOCKS = {
     "long-run": ("long_run.json", long_run),
     "certificates": ("certificates.json", certificates),
     "recovery": ("recovery.json", recovery),
+    "never-seen": ("zero_shot.json", never_seen),
     "solvers": ("solvers.json", solvers),
     "networks": ("networks.json", networks),
 }
