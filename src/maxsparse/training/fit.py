@@ -143,7 +143,10 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
         recipe, budget = Settings(**header["run"]["settings"]), Budget(**header["run"]["budget"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"cannot resume from {str(path)!r}: {error}") from error
-    assert isinstance(network, SignalNetwork)
+    if not isinstance(network, SignalNetwork):
+        raise ValueError(
+            f"output holds a run of another kind of network, {type(network).__name__}; it cannot be resumed here"
+        )
     options |= {"minutes": budget.minutes, "samples": budget.samples, "output": Path(output), "resume": True}
     return network, train(network, task, recipe, **options)
 

@@ -115,7 +115,7 @@ class Run:
         raise DivergenceError(
             f"training diverged: {what} after {self.report.samples:,} signals (it began at {self.first_loss:.4g}). "
             f"The network has its last good weights{kept}. Try a smaller learning rate than "
-            f"{self.settings.learning_rate:g}."
+            f"{self.settings.learning_rate:g}{'' if self.output is None else ', and remove that file first'}."
         )
 
     def validate(self) -> None:
