@@ -28,7 +28,7 @@ def Phi(tmp_path):
 
 
 def run(*arguments, command=(sys.executable, *FIT)):
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, env=ONE_THREAD, timeout=300)
 
 
 def small(output, *more):

@@ -84,5 +84,5 @@ def test_an_error_on_a_worker_is_told_as_here(problem, client, tmp_path):
     model, Y = problem
     bad = Y.copy()
     bad[123, 4] = np.nan
-    with pytest.raises(ValueError, match="holds nan at row 123, column 4"):
+    with pytest.raises(ValueError, match="holds NaN at row 123, column 4"):
         ms.streaming.recover(model, bad, tmp_path / "X.npz", chunk=50, runner=ms.distributed.Cluster(client))

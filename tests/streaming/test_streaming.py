@@ -270,7 +270,7 @@ def test_bad_signals_are_named_or_skipped(files, problem, model, expected):
     Y = problem[2].copy()
     Y[123, 5], Y[200, 0] = np.nan, np.inf
     np.save(files / "bad.npy", Y)
-    with pytest.raises(ValueError, match=r"bad.npy' holds nan at row 123, column 5"):
+    with pytest.raises(ValueError, match=r"bad.npy' holds NaN at row 123, column 5"):
         ms.streaming.recover(model, files / "bad.npy", files / "X.npz", chunk=50)
     shutil.rmtree(files / "X.npz.parts")
     summary = ms.streaming.recover(model, files / "bad.npy", files / "X.npz", chunk=50, skip_bad=True, easy_first=False)
@@ -322,7 +322,7 @@ def test_wrong_input_is_refused_before_any_work(files, problem, model):
     np.save(files / "T.npy", Y.T)
     np.save(files / "one.npy", Y[0])
     np.save(files / "complex.npy", Y + 1j)
-    cases = {"T.npy": "pass .*T.npy'.T", "one.npy": "must be 2-D", "complex.npy": "is complex"}
+    cases = {"T.npy": "T.npy' fits transposed; pass its transpose", "one.npy": "must be 2-D", "complex.npy": "is complex"}
     for name, message in cases.items():
         with pytest.raises(ValueError, match=message):
             ms.streaming.recover(model, files / name, files / "X.npz")
