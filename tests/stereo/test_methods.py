@@ -127,6 +127,7 @@ def test_a_pixel_does_not_depend_on_its_batch(name):
 def test_black_and_flat_pixels_do_no_harm(name):
     o, lights, _ = rough_readings(6)
     o[1], o[2], o[3, 2:] = 0.0, 1.0, 0.0
+    o[4], o[5] = o[4] - 0.05, -o[5]  # a dark frame too bright, and one that was subtracted the wrong way round
     fit = find_method(name)(o, lights, **options(name))
     assert np.isfinite(fit.normals).all()
     assert np.isfinite(fit.albedo).all()

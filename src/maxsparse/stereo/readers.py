@@ -31,7 +31,9 @@ LIGHT_FILES = ("light_directions.txt", "lights.txt", "lights.npy", "lights.csv",
 INTENSITY_FILES = ("light_intensities.txt", "intensities.txt", "light_intensities.npy", "intensities.npy")
 STACK_FILES = ("images.npy", "images.npz")
 # What stands in a folder of photographs without being one of them.
-NOT_PHOTOGRAPHS = re.compile(r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence)([._-]|$)", re.I)
+NOT_PHOTOGRAPHS = re.compile(
+    r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence|error)([._-]|$)", re.I
+)
 
 
 def load(
