@@ -59,7 +59,8 @@ def load(
     intensities : path or array-like of shape (q,) or (q, 3), default=None
         Brightness of the lights. None: the file beside the photographs, or 1.
     mask : path or array-like of shape (H, W), default=None
-        Nonzero on the object. None: the image named mask beside the photographs, or every pixel.
+        Above half of its largest value on the object. None: the image named mask beside the photographs, or every
+        pixel.
     gamma : float, default=1.0
         Exponent that makes the stored values linear; 2.2 for photographs straight from a camera's JPEG.
     key : str or None, default=None
