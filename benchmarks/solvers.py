@@ -195,17 +195,23 @@ def draw_scaling(results: dict[str, object], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
 
     figure, panels = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained", sharey=True)
     for axes, axis in zip(panels, "Nnmk", strict=True):
+        curves = []
         for name, curve in results.items():
             method, _, varied = name.partition(" / ")
             if varied == axis:
                 label = f"{method}: {axis}^{curve['exponent']:.2f}"
                 axes.loglog(curve["grid"], curve["seconds"], marker="o", label=label)
+                curves.append(curve)
         axes.set(xlabel=axis, title=f"cost against {axis}")
         axes.grid(alpha=0.3, which="both")
         axes.legend(fontsize=8)
+        if axis != "N":  # grids of N differ between methods, and powers of ten read well there
+            axes.set_xticks(curves[0]["grid"], [str(value) for value in curves[0]["grid"]])
+            axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     panels[0].set_ylabel("seconds for the batch")
     figure.savefig(path, dpi=110)
 

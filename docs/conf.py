@@ -37,14 +37,14 @@ html_title = "maxsparse"
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 12,
+    "header_links_before_dropdown": 9,
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
 }
 # Only the gallery and the reference have pages below them to list.
 html_sidebars = {name: [] for name in ("index", "start", "choose", "recovery", "solvers", "networks", "use", "stereo")}
-html_sidebars |= {"theory": [], "contributing": [], "results": [], "big-data": []}
+html_sidebars |= {"theory": [], "contributing": [], "results": [], "big-data": [], "reliability": []}
 html_show_sourcelink = html_copy_source = False
 
 sphinx_gallery_conf = {

@@ -3,8 +3,7 @@
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
-``<!-- results: choose -->``   the decision table, from benchmarks/results/choose.json
-``<!-- results: stereo-accuracy -->``  photometric stereo, from benchmarks/results/stereo.json
+                               or what a benchmark measured, for the names in measured.py
 ``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
@@ -17,17 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from measured import BENCHMARK_BLOCKS, table
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results" / "laptop"
 BENCHMARKS = DOCS.parent / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- (results|experiment): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def plain(text: str) -> str:
@@ -67,11 +62,10 @@ def provenance(results: dict[str, Any]) -> str:
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment, or the decision table."""
-    if name == "choose":
-        return choose()
-    if name == "stereo-accuracy":
-        return stereo_accuracy()
+    """Return claims, tables and provenance of one experiment, or what is made of the results of a benchmark."""
+    if name in BENCHMARK_BLOCKS:
+        file, make = BENCHMARK_BLOCKS[name]
+        return make(json.loads((BENCHMARKS / file).read_text(encoding="utf-8")))
     results = read(name)
     if results is None:
         raise FileNotFoundError(f"there are no results of {name} in {RESULTS}")
@@ -103,53 +97,6 @@ def verdicts(names: list[str]) -> str:
             continue
         rows += [[f"`{name}`", f"{plain(c['claim'])} *({c['where']})*", c["verdict"]] for c in results["claims"]]
     return table(["experiment", "claim", "verdict"], rows)
-
-
-def choose() -> str:
-    """Return the decision table: share of supports right for every method and problem, the best in bold."""
-    results = json.loads((BENCHMARKS / "choose.json").read_text(encoding="utf-8"))
-    methods = list(results["rows"][0]["figures"])
-    rows, speeds = [], {method: [] for method in methods}
-    for row in results["rows"]:
-        shares = {method: row["figures"][method][0] for method in methods}
-        best = max(shares.values())
-        cells = [f"**{share:.2f}**" if share > best - 0.01 else f"{share:.2f}" for share in shares.values()]
-        rows.append([row["problem"], *cells])
-        for method in methods:
-            speeds[method].append(row["figures"][method][1])
-    rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
-    about = (
-        f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
-        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
-        f"level, and the d best scores count. `{results['command']}`."
-    )
-    return f"{table(['problem', *methods], rows)}\n\n{about}"
-
-
-def stereo_accuracy() -> str:
-    """Return the mean angular errors of every method on every object, then speed and memory."""
-    results = json.loads((BENCHMARKS / "stereo.json").read_text(encoding="utf-8"))
-    bunny, real, speed = results["bunny"], results["real"], results["speed"]
-    methods = list(bunny)
-    rows = [
-        [f"rendered Bunny, {q.removeprefix('q=')} lights", *(f"{bunny[m][q]['mean degrees']:.2f}" for m in methods)]
-        for q in bunny["auto"]
-    ]
-    for name, figures in real.items():
-        for key, lights in (("96 lights", "96 lights"), ("10 lights, mean of draws", "10 lights")):
-            rows.append([f"DiLiGenT {name}, {lights}", *(f"{figures[m][key]:.2f}" for m in methods)])
-    draws = len(bunny["auto"]["q=10"]["each draw"])
-    about = (
-        f"Mean angular error in degrees; the Bunny and the objects under 10 lights: mean over {draws} draws.\n\n"
-        "End to end is the command `maxsparse stereo FOLDER -o out/`: start, load, estimate, integrate, write all. "
-        f"On 256×256 pixels with {speed['lights']} lights it takes {speed['auto / rnd4, whole command']:.1f} times as "
-        "long with `auto` as with `rnd4`. Loading and estimating alone takes `auto` "
-        f"{speed['auto / rnd4, load and estimate']:.0f} times as long: a fit to four readings costs next to nothing, a "
-        f"network over all {speed['lights']} does not. Batched `sbl` is {speed['python loop / batched sbl']:.0f} times "
-        "as fast as a loop over pixels in Python. A scene of 612×512 pixels without a mask and 96 lights peaks at "
-        f"{results['memory']['peak GB']:.2f} GB."
-    )
-    return f"{table(['', *methods], rows)}\n\n{about}"
 
 
 def filled(text: str) -> str:

@@ -44,15 +44,15 @@ print(f"certified: {certified.mean():.2f}, of these wrong: {np.sum(certified & ~
 # One sound that both of the others miss.
 
 k = int(np.flatnonzero(~right["OMP"] & ~right["ℓ1"] & right["SparseRecoverer"])[0])
-figure, (left, middle) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
+figure, (left, middle) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, style in (("ℓ1", "C1--"), ("OMP", "C0:"), ("SparseRecoverer", "k-")):
     left.plot(cosines @ answers[name].coef[k] - cosines @ X[k], style, label=name)
-left.set(title="error of the reconstructed sound", xlabel="sample")
-left.legend()
-middle.stem(grid, X[k], linefmt="0.8", markerfmt="none", basefmt="0.9", label="truth")
+left.set(title="what is wrong with the reconstructed sound", xlabel="sample", ylabel="error")
+middle.stem(grid, X[k], linefmt="0.6", markerfmt="none", basefmt="0.9", label="truth")
 for name, style in (("ℓ1", "C1x"), ("OMP", "C0+"), ("SparseRecoverer", "ko")):
     used = answers[name].support[k]
     middle.plot(grid[used], answers[name].coef[k, used], style, label=name, fillstyle="none")
-middle.set(title="amplitudes", xlabel="frequency")
-middle.legend(fontsize=8)
+middle.set(title="cosines in it", xlabel="frequency", ylabel="amplitude")
+for axes in (left, middle):
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, frameon=False)
 plt.show()

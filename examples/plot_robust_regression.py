@@ -41,20 +41,20 @@ for name, error in errors.items():
     print(f"{name:16} median error {np.median(error):.1e}, exact (below 1e-6): {np.mean(error < 1e-6):.2f}")
 
 # %%
-# One experiment, and the errors of all.
+# The experiment on which Huber's errors are largest, and the errors of all.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
-k = int(np.argmax(result.certified))
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+k = int(np.argmax(np.where(result.certified, errors["Huber"], 0)))
 left.plot(times, Y[k], ".", color="0.5", label="readings")
 wrong = result.support[k]
 left.plot(times[wrong], Y[k, wrong], "o", color="C3", fillstyle="none", label="found to be wrong")
 fine = np.linspace(-1, 1, 200)
 for (name, estimate), style in zip(estimates.items(), ("C0:", "C1--", "k-"), strict=True):
     left.plot(fine, np.polynomial.chebyshev.chebval(fine, estimate[k]), style, label=name)
-left.legend(fontsize=8)
-left.set(title="one of the experiments", xlabel="time")
+left.set(title="the experiment on which Huber is worst", xlabel="time", ylabel="reading")
 for (name, error), style in zip(errors.items(), ("C0:", "C1--", "k-"), strict=True):
     right.plot(np.sort(error), np.linspace(0, 1, len(error)), style, label=name)
 right.set(xscale="log", xlabel="error of the 6 unknowns", ylabel="share of experiments", title="all experiments")
-right.legend()
+for axes in (left, right):
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, frameon=False)
 plt.show()

@@ -63,5 +63,5 @@ axes.set(
     ylim=(-42, 2),
     title="three sources, two 5° apart",
 )
-axes.legend(loc="lower left")
+axes.legend(loc="upper right", fontsize=9)
 plt.show()

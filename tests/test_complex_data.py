@@ -18,7 +18,7 @@ def test_stacking_keeps_the_product(dtype):
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="even number of columns"):
         complex_data.unstack([[1.0, 2.0, 3.0]])
-    with pytest.raises(ValueError, match="Y holds nan"):
+    with pytest.raises(ValueError, match="Y holds NaN"):
         complex_data.stack_signals([[1.0 + 1j * np.nan]])
     with pytest.raises(ValueError, match="Phi must be 2-D"):
         complex_data.stack_dictionary([1j, 2])

@@ -30,7 +30,7 @@ def Phi():
     [
         ([1.0, 2.0], r"A must be 2-D, got shape \(2,\); for a single row pass A\[None, :\]"),
         (np.zeros((2, 2, 2)), r"A must be 2-D, got shape \(2, 2, 2\)$"),
-        ([[1.0, np.nan]], "A holds nan at row 0, column 1; remove or fill"),
+        ([[1.0, np.nan]], "A holds NaN at row 0, column 1; remove or fill"),
         ([[1.0], [-np.inf]], "A holds -inf at row 1, column 0"),
         ([["a", "b"]], "A must hold numbers, got dtype <U1"),
         ([[1.0 + 2.0j]], "A is complex; stack real and imaginary parts"),

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # Threads that have done their part of a loop would otherwise spin for milliseconds, waiting for the others. Where other
-# programs want the cores too, that keeps the others from running: small problems took 400 times as long. Read by OpenMP
-# when it is first loaded; a choice that the caller has made stays.
+# programs want the cores too, that keeps the others from running. Read by OpenMP when it is first loaded; a choice that
+# the caller has made stays.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:

@@ -37,6 +37,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     try:
         matrix = np.asarray(array)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
+        if "inhomogeneous" in str(error):
+            raise ValueError(f"{name} cannot be read as an array: its rows must all have one length") from error
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
@@ -44,17 +46,16 @@ def check_matrix(array: Any, name: str) -> FloatArray:
             "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
-        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}")
+        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it, {name}.astype(float)")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2:
-        hint = f"; for a single row pass {name}[None, :]" if matrix.ndim == 1 else ""
+        hint = f"; for a single row pass {_code(name, '[None, :]')}" if matrix.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(
-            f"{name} holds {matrix[row, column]} at row {row}, column {column}; remove or fill such values"
-        )
+        value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
+        raise ValueError(f"{name} holds {value} at row {row}, column {column}; remove or fill such values")
     return matrix
 
 
@@ -72,8 +73,9 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
     Returns
     -------
     Phi : ndarray of shape (n, m), float32 or float64
+        C-contiguous and writable, copied where it was not: kernels would be compiled again for any other layout.
     """
-    matrix = check_matrix(Phi, name)
+    matrix = np.require(check_matrix(Phi, name), requirements=("C", "W"))
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
     zero = np.flatnonzero(~matrix.any(axis=0))
@@ -99,12 +101,12 @@ def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
     -------
     Phi : ndarray of shape (n, m)
     Y : ndarray of shape (N, n)
-        Both float32 if both came as float32, else float64.
+        Both float32 if both came as float32, else float64, and C-contiguous.
     """
     Phi_checked = check_dictionary(Phi)
     Y_checked = check_signals(Y, Phi_checked.shape)
     dtype = np.result_type(Phi_checked, Y_checked)
-    return Phi_checked.astype(dtype, copy=False), Y_checked.astype(dtype, copy=False)
+    return Phi_checked.astype(dtype, copy=False), np.ascontiguousarray(Y_checked, dtype=dtype)
 
 
 def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:
@@ -122,7 +124,7 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
         return
     got = f"{name} has shape {signals} but Phi has shape {(n, m)}"
     if n == N:
-        raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {name}.T")
+        raise ValueError(f"{got}: signals are rows, so {name} fits transposed; pass {_code(name, '.T')}")
     if m == width:
         raise ValueError(f"{got}: Phi is (measurements, atoms), so Phi fits transposed; pass Phi.T")
     raise ValueError(f"{got}: {name} must have n = {n} columns, one row per signal")
@@ -178,6 +180,20 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` if it is true or false; a word such as "false" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+    return bool(value)
+
+
+def check_seed(rng: RandomState) -> int:
+    """Return an int seed as it is, else one from a Generator or from fresh entropy."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return int(np.random.default_rng(rng).integers(2**63))
+    return check_integer(rng, "rng")
+
+
 def check_rng(rng: RandomState) -> np.random.Generator:
     """Return a Generator for an int seed, a Generator (used as it is) or None (fresh entropy)."""
     if rng is None or isinstance(rng, np.random.Generator):
@@ -211,6 +227,13 @@ def duplicate_atoms(Phi: FloatArray) -> list[tuple[int, int]]:
         same = np.linalg.norm(atoms[:, left] - atoms[:, right], axis=0) <= tolerance
         pairs += [(min(i, j), max(i, j)) for i, j in zip(left[same].tolist(), right[same].tolist(), strict=True)]
     return sorted(pairs)
+
+
+def _code(name: str, change: str) -> str:
+    """Say how to change an array: as code where its name is one in code, else, for what is in a file, in words."""
+    if name.isidentifier():
+        return f"{name}{change}"
+    return {".T": "its transpose", "[None, :]": "an array of one row"}[change]
 
 
 def _some(indices: NDArray[np.intp], most: int = 5) -> str:

@@ -117,7 +117,7 @@ def sample(
     dictionary = check_dictionary(Phi)
     generator = check_rng(rng)
     N = check_integer(N, "N")
-    low, high = _check_sparsity(sparsity, dictionary.shape[1])
+    low, high = check_sparsity(sparsity, dictionary.shape[1])
     law = _check_amplitudes(amplitudes)
     noise, snr_db = _check_noise(noise, snr_db)
     return _sample(dictionary, N, low, high, law, noise, snr_db, generator)
@@ -169,7 +169,7 @@ def stream(
     dictionary = check_dictionary(Phi)
     batch_size = check_integer(batch_size, "batch_size", low=1)
     start = check_integer(start, "start")
-    low, high = _check_sparsity(sparsity, dictionary.shape[1])
+    low, high = check_sparsity(sparsity, dictionary.shape[1])
     law = _check_amplitudes(amplitudes)
     noise, snr_db = _check_noise(noise, snr_db)
     if isinstance(rng, np.random.Generator):
@@ -225,7 +225,7 @@ def _supports(N: int, m: int, low: int, high: int, rng: np.random.Generator) -> 
     return support
 
 
-def _check_sparsity(sparsity: Any, m: int) -> tuple[int, int]:
+def check_sparsity(sparsity: Any, m: int) -> tuple[int, int]:
     if isinstance(sparsity, tuple | list):
         if len(sparsity) != 2:
             raise ValueError(f"sparsity must be a number or a pair (low, high), got {sparsity!r}")

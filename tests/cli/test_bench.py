@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 import maxsparse as ms
 from maxsparse.cli import app
+from maxsparse.cli.compare import warm_up
+from maxsparse.recovery import steps
+from maxsparse.recovery.search import search
 
 
 def test_bench_measures_what_it_says(tmp_path):
@@ -27,7 +30,19 @@ def test_bench_measures_what_it_says(tmp_path):
     assert "… certified" in table
 
 
-@pytest.mark.parametrize(("option", "value"), [("--methods", "magic"), ("--sparsities", "0"), ("--sparsities", "a,b")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--methods", "magic"), ("--methods", "aiht"), ("--sparsities", "0"), ("--sparsities", "a,b")]
+)
 def test_bad_use(tmp_path, option, value):
     np.save(tmp_path / "Phi.npy", np.eye(4, 8) + 0.1)
     assert CliRunner().invoke(app, ["bench", str(tmp_path / "Phi.npy"), option, value]).exit_code == 2
+
+
+def test_the_search_is_compiled_before_the_clock_starts(monkeypatch):
+    """Signals that nothing explains go through it all; the model itself keeps its budget."""
+    model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 12, rng=0), budget=77)
+    searched = []
+    monkeypatch.setattr(steps, "search", lambda *args, **options: searched.append(options) or search(*args, **options))
+    warm_up(model)
+    assert searched[0]["budget"].sets == 2
+    assert model.budget == 77

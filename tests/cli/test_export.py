@@ -33,10 +33,20 @@ def test_writes_a_file_that_runs_and_prints_what_it_checked(model):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--format", "coreml"], "known is onnx"), (["-o", "MODEL"], "would overwrite"), (["--what"], "No such option")],
+    [
+        (["--format", "coreml"], "'coreml' is not one of onnx"),
+        (["-o", "MODEL"], "would overwrite"),
+        (["--what"], "No such option"),
+    ],
 )
 def test_bad_use_is_exit_code_2(model, arguments, message):
     arguments = [str(model) if word == "MODEL" else word for word in arguments]
     done = CliRunner().invoke(app, ["export", str(model), *arguments])
     assert done.exit_code == 2
     assert message in done.output.replace("│", "").replace("\n", " ")
+
+
+def test_a_dictionary_is_no_model(tmp_path):
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "Phi.npy")])
+    assert done.exit_code == 2
+    assert "maxsparse fit PHI -o MODEL" in " ".join(done.output.replace("│", "").split())

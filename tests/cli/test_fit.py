@@ -33,7 +33,7 @@ def run(*arguments, command=(sys.executable, *FIT)):
 
 def small(output, *more):
     options = ["--sparsity", "1:3", "--batch-size", "64", "--set", "width=16", "--set", "depth=4"]
-    return ["-o", str(output), *options, "--threads", "1", *more]
+    return ["-o", str(output), "--network", "residual", *options, "--threads", "1", *more]
 
 
 def test_fit_writes_a_model(Phi, tmp_path):
@@ -62,7 +62,7 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.returncode == 1, errors
     assert "Traceback" not in errors
     command = re.search(r"To resume: maxsparse (.*)", errors).group(1).split()
     refused = run(Phi, *small(stopped, *budget))
@@ -96,34 +96,39 @@ def test_two_processes_learn_what_one_learns(Phi, tmp_path):
     ("arguments", "message"),
     [
         ([], "which dictionary"),
-        (["PHI", "--preset", "nonsense"], "known are"),
-        (["PHI", "--set", "width"], "is not NAME=VALUE"),
-        (["PHI", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
-        (["PHI", "--resume"], "leave PHI away"),
+        (["PHI", "--network", "residual", "--preset", "nonsense"], "known are"),
+        (["PHI", "--network", "residual", "--set", "width"], "is not NAME=VALUE"),
+        (["PHI", "--network", "nonsense"], "'nonsense' is not one of learned_sbl, residual"),
+        (["PHI", "--network", "residual", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
+        (["PHI", "--resume"], "value for PHI: all else is in the checkpoint"),
+        (["--resume", "--samples", "9"], "value for --samples: all else is in the checkpoint"),
+        (["PHI", "--samples", "9"], "value for --samples: is for the networks of the paper"),
+        (["PHI", "--set", "width=9"], "value for --set: is for the networks of the paper"),
         (["PHI", "--threads", "0"], "--threads"),
     ],
 )
 def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
     arguments = [Phi if argument == "PHI" else argument for argument in arguments]
     done = CliRunner().invoke(app, ["fit", *arguments, "-o", str(tmp_path / "m.safetensors")])
-    assert done.exit_code == 2
+    assert done.exit_code == 2, done.output
     assert message in " ".join(re.sub("[│╭╰─╮╯]", " ", done.output).split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["PHI", "--network", "nonsense"], "network must be one of"),
-        (["PHI", "--set", "colour=1"], "unexpected keyword argument 'colour'"),
-        (["PHI", "--sparsity", "5:99"], "sparsity"),
-        (["PHI"], "say how long to train"),
-        (["missing.npy", "--samples", "5"], "is not a file"),
+        (["PHI", "--network", "residual", "--samples", "9", "--sparsity", "0"], "sparsity must be at least 1"),
+        (["PHI", "--network", "residual", "--set", "colour=1"], "unexpected keyword argument 'colour'"),
+        (["PHI", "--network", "residual", "--sparsity", "5:99"], "sparsity"),
+        (["PHI", "--network", "residual"], "say how long to train"),
+        (["missing.npy"], "is not a file"),
+        (["PHI", "-o", "nowhere/m.safetensors"], "folder 'nowhere' does not exist"),
         (["--resume"], "there is no checkpoint"),
     ],
 )
 def test_bad_input_is_an_error_that_main_prints(Phi, tmp_path, arguments, message):
     arguments = [Phi if argument == "PHI" else argument for argument in arguments]
-    done = CliRunner().invoke(app, ["fit", *arguments, "-o", str(tmp_path / "m.safetensors")])
+    done = CliRunner().invoke(app, ["fit", "-o", str(tmp_path / "m.safetensors"), *arguments])
     assert isinstance(done.exception, ValueError | OSError)
     assert message in str(done.exception)
 
@@ -163,18 +168,32 @@ def test_hyperparameters_are_stored_as_given(Phi, tmp_path):
 
 def test_the_bundled_network_is_tuned(Phi, tmp_path):
     path = tmp_path / "m.safetensors"
-    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(path), "--network", "learned_sbl", "--minutes", "0.02"])
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(path), "--minutes", "0.02"])
     assert done.exit_code == 0, done.output
     model = ms.load(path)
     np.testing.assert_array_equal(model.Phi, np.load(Phi))
     from maxsparse.recovery.scores import bundled_weights
 
     assert not np.array_equal(model.weights_.first, bundled_weights().first)
-    assert CliRunner().invoke(app, ["fit", Phi, "--network", "learned_sbl"]).exit_code == 2
+
+
+def test_without_a_budget_the_model_is_the_bundled_network(Phi, tmp_path):
+    path = tmp_path / "m.safetensors"
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(path), "--noise", "0.01", "--json"])
+    assert json.loads(done.output) == {"output": str(path), "network": "learned_sbl", "minutes": 0.0}
+    _, Y = ms.signals.sample(np.load(Phi), 5, sparsity=2, rng=1)
+    expected = ms.SparseRecoverer(np.load(Phi), noise=0.01).recover(Y)
+    np.testing.assert_array_equal(ms.load(path).recover(Y).coef, expected.coef)
+
+
+def test_an_output_that_nothing_could_read_again_is_refused(Phi, tmp_path):
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(tmp_path / "model.onnx")])
+    assert done.exit_code == 2
+    assert "does not end in .safetensors" in " ".join(re.sub("[│╭╰─╮╯]", " ", done.output).split())
 
 
 def test_figures_as_json(Phi, tmp_path):
-    options = ["--samples", "640", "--threads", "1", "--set", "width=16", "--set", "depth=4", "--batch-size", "64"]
-    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(tmp_path / "m.safetensors"), *options, "--json"])
+    options = small(tmp_path / "m.safetensors", "--samples", "640", "--json")
+    done = CliRunner().invoke(app, ["fit", Phi, *options])
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["samples"] == 640

@@ -157,6 +157,8 @@ def test_info_of_a_dictionary_and_of_models(files):
         (["recover", "Phi.npy", "Y.npy", "-o", "-", "--format", "zarr"], "cannot go to standard output"),
         (["recover", "Phi.npy", "Y.npy", "-o", "o.npz", "--format", "npy"], "a file's ending says it"),
         (["recover", "Phi.npy", "Y.npy", "-o", "o.npz", "--chunk", "0"], "--chunk"),
+        (["recover", "Phi.npy", "Y.npy", "-o", "o.npz", "--budget", "much"], "--budget: budget must be a number of"),
+        (["recover", "Phi.npy", "Y.npy", "-o", "o.npz", "--budget", "-3"], "--budget: budget must be a number of"),
     ],
 )
 def test_bad_use_is_exit_code_2(files, arguments, message):
@@ -173,16 +175,22 @@ def test_bad_use_is_exit_code_2(files, arguments, message):
         (["recover", "Phi.npy", "Y.txt", "-o", "o.npz"], "its ending is '.txt'"),
         (["recover", "Y.npy", "Phi.npy", "-o", "o.npz"], "has shape"),
         (["recover", "Phi.npy", "Y.npy", "-o", "no/o.npz"], "does not exist; make it first"),
-        (["recover", "Phi.npy", "Y.npy", "-o", "o.npz", "--budget", "much"], "budget must be"),
         (["recover", "bad.safetensors", "Y.npy", "-o", "o.npz"], "cannot read 'bad.safetensors'"),
         (["recover", "Phi.npy", "huge.npy", "-o", "o.npz"], "more than the"),
         (["solve", "Phi.npy", "Y.npy", "-o", "o.npz", "--method", "iht"], "sparsity is needed"),
         (["info", "empty.csv"], "is empty"),
+        (["info", "two.npz"], "several arrays (a, b); say which with key= (--key"),
+        (["recover", "Phi.npy", "turned.npy", "-o", "o.npz"], "fits transposed; pass its transpose"),
+        (["recover", "Phi.npy", "one.npy", "-o", "o.npz"], "for a single row pass an array of one row"),
     ],
 )
 def test_bad_input_is_an_error_that_main_prints(files, arguments, message):
     (files / "bad.safetensors").write_bytes(b"nonsense")
     (files / "empty.csv").write_text("")
+    Y = np.load("Y.npy")
+    np.savez("two.npz", a=Y, b=Y)
+    np.save("turned.npy", Y.T)
+    np.save("one.npy", Y[0])
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 12), }".ljust(117) + b"\n"
     (files / "huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     done = invoke(*arguments)
@@ -198,3 +206,44 @@ def test_bad_input_is_exit_code_1_in_one_line(files):
     assert done.stderr.startswith("maxsparse: the dictionary in 'zeros.npy' has zero atoms")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_run_that_failed_at_once_leaves_nothing_in_the_way(files):
+    Y = np.load("Y.npy")
+    Y[7, 3] = np.nan
+    np.save("bad.npy", Y)
+    command = ["solve", "Phi.npy", "bad.npy", "-o", "o.npz", "--method", "omp"]
+    assert "nan at row 7, column 3" in str(invoke(*command).exception)
+    assert not (files / "o.npz.parts").exists()
+    np.save("bad.npy", np.load("Y.npy"))
+    assert invoke(*command).exit_code == 0
+
+
+def test_errors_of_the_system_name_the_file(files):
+    (files / "folder.npy").mkdir()
+    done = subprocess.run([*COMMAND, "info", "Phi.npy/x.npy"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Phi.npy/x.npy" in done.stderr
+    assert "Errno" not in done.stderr
+
+
+def test_help_loses_no_words():
+    """What looks like markup (a default in brackets, an extra) is shown, and the program is called by its name."""
+    shown = " ".join(invoke("export", "--help").output.split())
+    assert "(default: MODEL with .onnx)" in shown
+    assert "Needs the extra export." in shown
+    done = subprocess.run([*COMMAND, "solve", "--help"], capture_output=True, text=True)
+    assert "Usage: maxsparse solve" in done.stdout
+
+
+def test_completion_knows_commands_and_methods():
+    def complete(words):
+        env = os.environ | {
+            "_MAXSPARSE_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        return subprocess.run(COMMAND, capture_output=True, text=True, env=env).stdout.split()
+
+    assert set(complete("maxsparse re")) == {"recover", "reproduce"}
+    assert set(complete("maxsparse solve --method subs")) == {"subspace_pursuit"}

@@ -91,13 +91,19 @@ def test_methods_for_an_experiment_without_any(tmp_path):
 
 
 def test_a_method_joins_through_an_entry_point(tmp_path, plug_in):
-    done = run("rank-one", "--preset", "smoke", "--methods", "iht,mine", "-o", tmp_path / "out", env=plug_in())
+    command = ["rank-one", "--preset", "smoke", "--methods", "iht,mine", "-o", tmp_path / "out"]
+    env = plug_in()
+    done = run(*command, env=env)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "smoke" / "rank-one"
     results = json.loads((folder / "results.json").read_text())
     assert results["command"] == "maxsparse reproduce rank-one --preset smoke --methods iht,mine"
     assert [row[0] for row in results["tables"][0]["rows"]] == ["IHT", "My method", "IHT on A with one row less"]
     assert str(folder / "index.html") in done.stdout
+    again = json.loads(run(*command, "--json", env=env).stdout)
+    (figures,) = again["experiments"]
+    assert figures["resumed"] == figures["tasks"]
+    assert [row["verdict"] for row in figures["claims"]] == [row["verdict"] for row in results["claims"]]
 
 
 def test_a_broken_plug_in_is_named(plug_in):

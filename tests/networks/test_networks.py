@@ -62,7 +62,7 @@ def test_scores_take_any_array(network):
     assert whole.dtype == np.float32
     broken = Y.copy()
     broken[3, 2] = np.nan
-    for bad, message in ((broken, "nan at row 3, column 2"), (Y.T, "fits transposed"), (Y[:, :5], "must have n = 12")):
+    for bad, message in ((broken, "NaN at row 3, column 2"), (Y.T, "fits transposed"), (Y[:, :5], "must have n = 12")):
         with pytest.raises(ValueError, match=message):
             network.scores(bad)
 
@@ -92,6 +92,30 @@ def test_residual_layers_and_he_start():
     assert len(network.layers) + 1 == 20
     for layer in network.layers[1:]:
         assert layer.weight.std().item() == pytest.approx(np.sqrt(2 / 400), rel=0.02)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_residual_network_by_hand(residual):
+    network = networks.build("residual", PHI, Y=Y, width=7, depth=6, residual=residual, rng=0)
+    with torch.no_grad():
+        for norm in network.norms:
+            for tensor in (norm.weight, norm.running_var):
+                tensor.uniform_(0.5, 2.0)
+            for tensor in (norm.bias, norm.running_mean):
+                tensor.normal_()
+    state = {key: value.double().numpy() for key, value in network.state_dict().items()}
+
+    def layer(t, h):
+        h = h @ state[f"layers.{t}.weight"].T - state[f"norms.{t}.running_mean"]
+        h = h / np.sqrt(state[f"norms.{t}.running_var"] + 1e-5)
+        return h * state[f"norms.{t}.weight"] + state[f"norms.{t}.bias"]
+
+    W, _ = ms.theory.precondition(PHI)
+    h = np.maximum(layer(0, state["scale"] * Y @ W.T), 0)
+    for t in (1, 3):
+        h = np.maximum(layer(t + 1, np.maximum(layer(t, h), 0)) + (h if residual else 0), 0)
+    expected = h @ state["last.weight"].T + state["last.bias"]
+    np.testing.assert_allclose(network.scores(Y), expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_ablations_change_the_function():
@@ -124,6 +148,7 @@ def test_a_dictionary_of_low_rank():
         ({"name": "nonsense"}, "network must be one of 'residual'"),
         ({"depth": 5}, "depth must be even"),
         ({"width": 0}, "width must be from 1"),
+        ({"residual": "False"}, "residual must be true or false, got 'False'"),
         ({"activation": "tanh"}, "activation must be one of"),
         ({"colour": 1}, "unexpected keyword argument 'colour'"),
         ({"output": "x"}, "output must be one of"),

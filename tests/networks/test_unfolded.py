@@ -75,6 +75,15 @@ def test_untied_layers_learn_apart():
     assert not torch.allclose(*gradients)
 
 
+@pytest.mark.parametrize("output", ["estimate", "logits"])
+@pytest.mark.parametrize(("depth", "tied"), [(1, True), (3, True), (3, False)])
+def test_every_parameter_that_is_trained_is_used(output, depth, tied):
+    # DistributedDataParallel waits for the gradients of all of them.
+    network = ms.networks.build("ista_net", PHI, depth=depth, tied=tied, output=output)
+    network(torch.from_numpy(Y)).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters() if parameter.requires_grad)
+
+
 @pytest.mark.parametrize("steps", [3, 25])
 def test_ista_net_starts_as_the_solver(steps):
     theta = 0.01

@@ -1,6 +1,9 @@
 """The compiled network against the one of torch, and its independence of batches."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,3 +106,16 @@ def test_files_that_are_wrong_are_refused(tmp_path):
     write(good | {"log_lambda": np.full_like(good["log_lambda"], np.nan)})
     with pytest.raises(ValueError, match="finite"):
         read_weights(path)
+
+
+@pytest.mark.long
+def test_the_process_that_compiles_and_the_next_one_give_the_same_bits(tmp_path):
+    """A run that is killed may resume from the cache what it began while compiling."""
+    code = (
+        "import hashlib, maxsparse as ms; from maxsparse.recovery.scores import LearnedScores;"
+        "Phi = ms.dictionaries.decaying(20, 100, rng=0); Y = ms.signals.sample(Phi, 50, sparsity=6, rng=1)[1];"
+        "print(hashlib.sha256(LearnedScores(Phi)(Y)[0].tobytes()).hexdigest())"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout != "", runs[0].stderr

@@ -80,6 +80,16 @@ def test_whitened_parts():
     assert ms.metrics.strict_accuracy(X, aiht(parts, Y, sparsity=2, precondition=True).scores) > 0.5
 
 
+@pytest.mark.parametrize("precondition", [False, True])
+def test_centres_alone_are_no_answer(precondition):
+    # Details of size ε lie below this noise: the first phase fits y, and the second must choose atoms all the same.
+    parts = ms.dictionaries.clustered(30, 60, clusters=30, epsilon=1e-2, rng=0)
+    X, Y = ms.signals.sample(parts, 100, sparsity=2, noise=1e-3, rng=1)
+    result = aiht(parts, Y, sparsity=2, noise=1e-3, precondition=precondition)
+    assert result.coef.any(axis=1).all()
+    assert ms.metrics.strict_accuracy(X, result.scores) > 0.5
+
+
 def test_bad_arguments():
     parts = ms.dictionaries.clustered(10, 20, clusters=5, rng=0)
     with pytest.raises(ValueError, match=r"needs a ClusteredDictionary .* got ndarray"):

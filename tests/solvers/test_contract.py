@@ -151,7 +151,7 @@ def test_bad_signals(method, problem):
     Phi, _, Y = problem
     bad = Y.copy()
     bad[3, 2] = np.nan
-    with pytest.raises(ValueError, match="Y holds nan at row 3, column 2"):
+    with pytest.raises(ValueError, match="Y holds NaN at row 3, column 2"):
         solve(method, Phi, bad)
     with pytest.raises(ValueError, match=r"fits transposed; pass Y\.T"):
         solve(method, Phi, Y[:12].T, sparsity=2)
@@ -239,8 +239,16 @@ def test_watching_changes_nothing(method, problem):
     np.testing.assert_array_equal(watched.coef, unwatched.coef)
     np.testing.assert_array_equal(watched.iterations, unwatched.iterations)
     assert [t for t, _ in seen] == list(range(1, len(seen) + 1))
+    assert len(seen) == watched.iterations.max()  # no more calls once all signals are done
     np.testing.assert_array_equal(seen[-1][1], watched.coef)
     assert seen[0][1].shape == watched.coef.shape
+
+
+@pytest.mark.parametrize("method", WATCHABLE)
+def test_a_watcher_sees_all_signals_or_none(method, problem):
+    Phi, _, Y = problem
+    with pytest.raises(ValueError, match="cannot be watched together"):
+        solve(method, Phi, Y * np.geomspace(0.1, 10, len(Y))[:, None], precondition=True, noise=0.01, callback=print)
 
 
 @pytest.mark.parametrize("method", WATCHABLE)

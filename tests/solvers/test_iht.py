@@ -112,6 +112,12 @@ def test_normalised_step_lowers_the_error_and_is_faster():
     assert np.median(adaptive.iterations) < np.median(fixed.iterations) / 2
 
 
+def test_a_step_that_is_too_long_is_not_called_converged():
+    Phi = ms.dictionaries.decaying(20, 100, rng=0)
+    _, Y = ms.signals.sample(Phi, 5, sparsity=3, rng=0)
+    assert not ms.solvers.iht(Phi, Y, sparsity=3, step=1.0).converged.any()
+
+
 def test_bad_arguments():
     Phi, Y = np.eye(4), np.ones((1, 4))
     for arguments, message in (

@@ -143,3 +143,9 @@ def test_bad_arguments():
         ms.theory.generalised_iht_layer(Phi, 10)
     with pytest.raises(ValueError, match="Y fits transposed"):
         ms.theory.generalised_iht_layer(Phi, 2)(np.zeros((3, 9)), np.zeros((4, 3)))
+
+
+def test_rows_of_x_and_y_belong_together():
+    layer = ms.theory.generalised_iht_layer(ms.dictionaries.gaussian(6, 10, rng=0), 2)
+    with pytest.raises(ValueError, match=r"X must have shape \(3, 10\) for these Y, got \(1, 10\)"):
+        layer(np.zeros((1, 10)), np.zeros((3, 6)))

@@ -113,3 +113,18 @@ def test_the_loss_and_the_network_must_fit():
     task = SupportTask(PHI, loss="least_squares")
     with pytest.raises(ValueError, match="needs a network with output='estimate'"):
         task.loss(ms.networks.build("residual", PHI, width=4, depth=2), *batch(task, 0, 4))
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    options = {"sparsity": np.int64(2), "noise": np.float32(0.1), "hyperparameters": {"width": np.int64(8), "depth": 2}}
+    output = tmp_path / "m.safetensors"
+    network, _ = ms.training.fit(PHI, rng=np.int64(3), samples=300, n_threads=1, output=output, **options)
+    assert ms.networks.load(output).about["task"]["rng"] == 3
+    assert ms.networks.load(output).network.hyperparameters == network.hyperparameters
+
+
+def test_a_fixed_set_is_made_when_it_is_needed_and_may_not_be_endless():
+    task = SupportTask(PHI, sparsity=1, rng=0, set_size=10**8)  # 3.2 GB, had they been made
+    assert "_set" not in vars(task)
+    with pytest.raises(ValueError, match="set_size must be from 1 to 268435456, got 1000000000000"):
+        SupportTask(PHI, sparsity=1, rng=0, set_size=10**12)

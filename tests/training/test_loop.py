@@ -11,7 +11,9 @@ import torch
 
 import maxsparse as ms
 from maxsparse import networks, training
+from maxsparse.networks import storage
 from maxsparse.training import PRESETS, Settings, checkpoint_path, loop
+from maxsparse.training.checkpoint import read_checkpoint
 
 PHI = ms.dictionaries.gaussian(8, 16, rng=0)
 QUICK = PRESETS["modern"].but(batch_size=32, rounds=4)
@@ -255,6 +257,21 @@ def test_damaged_and_missing_checkpoints(interrupted):
         resume(interrupted)
     path.unlink()
     with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        resume(interrupted)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"), [(("optimiser", "state"), [1]), (("optimiser",), 3), (("run", "report"), "x")]
+)
+def test_a_forged_checkpoint(interrupted, where, value):
+    path = checkpoint_path(interrupted)
+    tensors, header = read_checkpoint(path)
+    holder = header
+    for key in where[:-1]:
+        holder = holder[key]
+    holder[where[-1]] = value
+    storage.write(path, tensors, header)
+    with pytest.raises(ValueError, match="is damaged"):
         resume(interrupted)
 
 

@@ -6,7 +6,9 @@ import torch
 
 import maxsparse as ms
 from maxsparse import networks, training
+from maxsparse.networks import storage
 from maxsparse.training import loop
+from maxsparse.training.checkpoint import read_checkpoint
 
 PHI = ms.dictionaries.gaussian(8, 16, rng=0)
 SETTINGS = training.PRESETS["modern"].but(batch_size=32, rounds=5)
@@ -65,3 +67,15 @@ def test_resume_is_bit_identical(tmp_path, monkeypatch, settings, deadline):
         assert torch.equal(value, second.network.state_dict()[key]), key
     np.testing.assert_array_equal(second.arrays["Phi"], PHI)
     assert not training.checkpoint_path(tmp_path / "killed.safetensors").exists()
+
+
+def test_a_forged_budget_reaches_no_other_option(tmp_path):
+    output = tmp_path / "run.safetensors"
+    with pytest.raises(Killed):
+        run(output, deadline=33)
+    path = training.checkpoint_path(output)
+    tensors, header = read_checkpoint(path)
+    header["run"]["budget"] = {"samples": 64 * 32, "minutes": None, "device": "cuda"}
+    storage.write(path, tensors, header)
+    with pytest.raises(ValueError, match=r"cannot resume from .* unexpected keyword argument 'device'"):
+        training.resume(output)

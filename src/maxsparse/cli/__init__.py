@@ -23,6 +23,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the sparsest x with y = Φx, also where Φ is highly coherent.",
 )
@@ -59,13 +60,20 @@ def main() -> None:
     """Run the command line: exit code 0 for success, 1 for a failure, 2 for bad use; no tracebacks for bad input."""
     warnings.showwarning = _say_warning
     try:
-        app(standalone_mode=True)
+        app(prog_name="maxsparse")
     except (ValueError, OSError, ImportError, MemoryError) as error:
-        typer.secho(f"maxsparse: {error}", err=True, fg="red")
+        typer.secho(f"maxsparse: {_words(error)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         typer.secho("maxsparse: interrupted", err=True, fg="red")
         sys.exit(1)
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong; of the system's errors, which file it was and why."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"cannot use {str(error.filename)!r}: {error.strerror}"
+    return str(error) or type(error).__name__
 
 
 def _say_warning(message: Any, *rest: Any, **more: Any) -> None:

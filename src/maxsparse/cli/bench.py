@@ -47,6 +47,10 @@ def bench(
     for name in names:
         if name not in METHODS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}", param_hint="--methods")
+        if name == "aiht":
+            raise typer.BadParameter(
+                "aiht needs the parts of a clustered dictionary, not Φ alone", param_hint="--methods"
+            )
     Phi = np.asarray(read_dictionary(dictionary, key))
     counts = _sparsities(sparsities, Phi.shape)
     curves = compare(Phi, names, counts, signals, seed)

@@ -1,9 +1,10 @@
-"""``maxsparse fit``: train a network for a dictionary, with checkpoints, on one process or many."""
+"""``maxsparse fit``: a model for a dictionary, bundled, tuned or trained, on one process or many."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,106 +16,147 @@ from maxsparse.cli.printing import print_json
 if TYPE_CHECKING:
     from maxsparse.training import Report
 
+__all__ = ["fit"]
+
+Dictionary = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="PHI", help="Dictionary (n, m): .npy, .npz, .mat, .csv, .parquet, .zarr, or the one in a model file."
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write, .safetensors.")]
+Network = Annotated[
+    str,
+    typer.Option(
+        help="learned_sbl comes trained and recovers best; --minutes tunes it to PHI. residual, ista_net, iht_net and "
+        "lstm are the paper's: trained from nothing, for --minutes or --samples."
+    ),
+]
+Sparsity = Annotated[
+    str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. (default: 1:n/2)")
+]
+Noise = Annotated[float, typer.Option(min=0.0, help="Standard deviation of noise on the signals.")]
+Preset = Annotated[str, typer.Option(help="modern, or paper (SGD, 150 epochs of 600,000 signals).")]
+SetSize = Annotated[
+    int | None, typer.Option(min=1, help="Train on that many signals again and again, instead of fresh ones.")
+]
+Hyperparameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Of the network: --set width=200. Repeatable."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run that writes MODEL.")]
+# What else may be given to a run that is resumed, and to the bundled network.
+ON_RESUMING = {"resume", "output", "device", "threads", "as_json"}
+ON_BUNDLING = {"dictionary", "output", "network", "minutes", "noise", "seed", "as_json"}
+
 
 def fit(
-    dictionary: Annotated[
-        Path | None, typer.Argument(metavar="PHI", help="Dictionary (n, m): .npy, .npz, .mat or .csv.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write, .safetensors.")
-    ] = Path("model.safetensors"),
-    network: Annotated[
-        str,
-        typer.Option(
-            help="residual, ista_net, iht_net or lstm; learned_sbl tunes the bundled one to PHI (--minutes alone)."
-        ),
-    ] = "residual",
+    context: typer.Context,
+    dictionary: Dictionary = None,
+    output: Output = Path("model.safetensors"),
+    network: Network = "learned_sbl",
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Budget in minutes.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Budget in signals.")] = None,
-    sparsity: Annotated[
-        str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. (default: 1:n/2)")
-    ] = None,
+    sparsity: Sparsity = None,
     amplitudes: Annotated[str, typer.Option(help="uniform, gaussian or unit.")] = "uniform",
-    noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of noise on the signals.")] = 0.0,
+    noise: Noise = 0.0,
     snr_db: Annotated[float | None, typer.Option(help="Signal-to-noise ratio instead of --noise.")] = None,
     loss: Annotated[str | None, typer.Option(help="softmax, sigmoid or least_squares.")] = None,
-    set_size: Annotated[
-        int | None, typer.Option(min=1, help="Train on that many signals again and again, instead of fresh ones.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="modern, or paper (SGD, 150 epochs of 600,000 signals).")] = "modern",
+    set_size: SetSize = None,
+    preset: Preset = "modern",
     learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Instead of the preset's.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=2, help="Instead of the preset's.")] = None,
-    hyperparameter: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Of the network: --set width=200. Repeatable."),
-    ] = None,
+    hyperparameter: Hyperparameters = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights and signals.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run that writes MODEL.")] = False,
+    resume: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Train a network to recover sparse signals of one dictionary.
+    """Make a model for one dictionary: the bundled network, tuned if you like, or a network of the paper, trained.
 
-    The best weights so far are in MODEL all the time, the state of the run in a checkpoint beside it. Ctrl-C saves and
-    says how to go on.
+    While a network of the paper trains, the best weights so far are in MODEL all the time, the state of the run in a
+    checkpoint beside it. Ctrl-C saves and says how to go on.
 
-    Example: maxsparse fit Phi.npy -o model.safetensors --network residual --minutes 30 --set width=200
+    Example: maxsparse fit Phi.npy -o model.safetensors
 
-    Several processes: torchrun --standalone --nproc-per-node 2 -m maxsparse fit Phi.npy -o m.safetensors --minutes 30
+    Example: maxsparse fit Phi.npy -o residual.safetensors --network residual --minutes 30 --set width=200
+
+    Several processes: torchrun --standalone --nproc-per-node 2 -m maxsparse fit Phi.npy --network residual --minutes 30
     """
-    if network == "learned_sbl" and not resume:
-        _tune(dictionary, output, minutes, noise, seed, as_json)
+    if output.suffix != ".safetensors":
+        raise typer.BadParameter(f"{str(output)!r} does not end in .safetensors", param_hint="--output")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
+    common = {"device": device, "n_threads": threads}
+    if resume:
+        _refuse_others(context, ON_RESUMING, "all else is in the checkpoint; leave it away with --resume")
+        _report(lambda training, more: training.resume(output, **common, **more), output, as_json)
         return
+    if dictionary is None:
+        raise typer.BadParameter("which dictionary? Give a file, or --resume", param_hint="PHI")
+    if network == "learned_sbl":
+        _refuse_others(context, ON_BUNDLING, "is for the networks of the paper; name one with --network")
+        _bundle(read_dictionary(dictionary), output, minutes or 0.0, noise, seed, as_json)
+        return
+    signals = {"sparsity": parse_sparsity(sparsity), "amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
+    budget = {"minutes": minutes, "samples": samples, "set_size": set_size}
+    hyperparameters = parse_pairs(hyperparameter or [])
+
+    def train(training: Any, more: dict[str, Any]) -> Any:
+        from maxsparse.networks import NETWORKS
+
+        if network not in NETWORKS:
+            known = ", ".join(["learned_sbl", *NETWORKS])
+            raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
+        if preset not in training.PRESETS:
+            raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
+        settings = training.PRESETS[preset].but(learning_rate=learning_rate, batch_size=batch_size)
+        details = {"loss": loss, "settings": settings, "hyperparameters": hyperparameters, "rng": seed}
+        Phi = read_dictionary(dictionary)
+        return training.fit(Phi, network, output=output, **signals, **budget, **details, **common, **more)
+
+    _report(train, output, as_json)
+
+
+def _refuse_others(context: typer.Context, known: set[str], why: str) -> None:
+    """Refuse options that were given and would be ignored."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in known and source is not None and source.name == "COMMANDLINE":
+            label = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
+            raise typer.BadParameter(why, param_hint=label)
+
+
+def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_json: bool) -> None:
+    """Write a recoverer with the bundled network, tuned to the dictionary for some minutes."""
+    from maxsparse.recovery import SparseRecoverer
+
+    SparseRecoverer(Phi, noise=noise, random_state=seed).fit(minutes=minutes).save(output)
+    if as_json:
+        print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
+    else:
+        made = f"tuned for {minutes:g} minutes" if minutes else "as it comes; --minutes tunes it"
+        typer.echo(f"{output}: the bundled network, {made}.")
+
+
+def _report(train: Callable[[Any, dict[str, Any]], Any], output: Path, as_json: bool) -> None:
+    """Train and say what came of it; of several processes the first one speaks."""
     from maxsparse import training  # torch: loaded only when used
 
     first = int(os.environ.get("RANK", "0")) == 0
-    common: dict[str, Any] = {
-        "device": device,
-        "n_threads": threads,
+    more = {
         "progress": True,
         "callback": None if as_json else _print_line,
         "resume_command": shlex.join(["maxsparse", "fit", "--resume", "-o", str(output)]),
     }
     try:
-        if resume:
-            if dictionary is not None:
-                raise typer.BadParameter(
-                    "everything is in the checkpoint; leave PHI away with --resume", param_hint="PHI"
-                )
-            _, report = training.resume(output, **common)
-        else:
-            if dictionary is None:
-                raise typer.BadParameter("which dictionary? Give a file, or --resume", param_hint="PHI")
-            if preset not in training.PRESETS:
-                raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
-            from maxsparse.dictionaries import load
-
-            settings = training.PRESETS[preset].but(learning_rate=learning_rate, batch_size=batch_size)
-            _, report = training.fit(
-                load(dictionary),
-                network,
-                sparsity=parse_sparsity(sparsity),
-                amplitudes=amplitudes,
-                noise=noise,
-                snr_db=snr_db,
-                loss=loss,
-                set_size=set_size,
-                settings=settings,
-                hyperparameters=parse_pairs(hyperparameter or []),
-                output=output,
-                rng=seed,
-                minutes=minutes,
-                samples=samples,
-                **common,
-            )
-    except training.DivergenceError as error:
-        typer.secho(f"maxsparse: {error}", err=True, fg="red")
+        _, report = train(training, more)
+    except (training.DivergenceError, training.InterruptedTraining) as error:
+        if first or isinstance(error, training.DivergenceError):
+            typer.secho(f"maxsparse: {error}", err=True, fg="red")
         raise typer.Exit(1) from error
-    except training.InterruptedTraining as stop:
-        if first:
-            typer.secho(f"maxsparse: {stop}", err=True)
-        raise typer.Exit(130) from stop
     if first and as_json:
         figures = {"samples": report.samples, "seconds": report.seconds, "best": report.best}
         print_json({"output": str(output), **figures, "history": report.history})
@@ -122,22 +164,6 @@ def fit(
         typer.echo(
             f"{output}: {report.samples:,} signals in {report.seconds:.0f} s; best after {report.best['samples']:,}."
         )
-
-
-def _tune(dictionary: Path | None, output: Path, minutes: float | None, noise: float, seed: int, as_json: bool) -> None:
-    """Tune the bundled network to a dictionary and write a recoverer."""
-    if dictionary is None:
-        raise typer.BadParameter("which dictionary? Give a file", param_hint="PHI")
-    if not minutes:
-        raise typer.BadParameter("say how long to tune learned_sbl, in minutes", param_hint="--minutes")
-    from maxsparse.recovery import SparseRecoverer
-
-    model = SparseRecoverer(read_dictionary(dictionary), noise=noise, random_state=seed)
-    model.fit(minutes=minutes).save(output)
-    if as_json:
-        print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
-    else:
-        typer.echo(f"{output}: the bundled network, tuned for {minutes:g} minutes.")
 
 
 def _print_line(report: Report) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from maxsparse.cli.arguments import Json, is_model, open_model, read_dictionary
-from maxsparse.cli.compare import OURS, Curve, measure
+from maxsparse.cli.compare import OURS, Curve, measure, warm_up
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def info(
         typer.echo("\n".join(lines))
     if signals and n < m:
         sparsities = sorted({d for d in (1, n // 8, n // 4, (3 * n) // 8, n // 2) if d >= 1})
+        warm_up(model)
         curve = measure(OURS, lambda Y, d: model.recover(Y), np.asarray(Phi), sparsities, signals, SEED)
         figures["trial"] = _trial(curve, signals)
         if not as_json:

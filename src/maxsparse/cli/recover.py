@@ -30,7 +30,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="OUT",
-        help="Coefficients (N, m). Sparse: .npz (scipy.sparse.load_npz), .parquet, .mat. Dense: .zarr, .npy, .csv. "
+        help="Coefficients (N, m). Sparse: .npz (for scipy), .parquet, .mat. Dense: .zarr, .npy, .csv. "
         "- for standard output.",
     ),
 ]
@@ -100,7 +100,7 @@ def recover(
     opened = open_model(model, phi_key)
     changes: dict[str, Any] = {"noise": noise, "n_threads": threads}
     if budget is not None:
-        changes["budget"] = int(budget) if budget.isdigit() else budget
+        changes["budget"] = _budget(budget)
     opened.set_params(**{name: value for name, value in changes.items() if value is not None})
     from maxsparse.streaming import Recover
 
@@ -160,6 +160,17 @@ def solve(
     work = Solve(read_dictionary(dictionary, phi_key), method, asked)
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
     _run(work, signals, output, kind, scheduler, as_json, options, certifies=False)
+
+
+def _budget(text: str) -> int | str:
+    from maxsparse.recovery.search import check_budget
+
+    budget = int(text) if text.isdigit() else text
+    try:
+        check_budget(budget)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--budget") from error
+    return budget
 
 
 def _methods() -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maxsparse.cli.arguments import Json
+from maxsparse.cli.printing import print_json
 from maxsparse.experiments.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Name of an experiment, or 'all'.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of an experiment, or 'all'.", show_default=False)
+    ] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), laptop (minutes) or paper.")] = "laptop",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all results.")] = Path("results"),
     methods: Annotated[
@@ -31,10 +35,12 @@ def reproduce(
     device: Annotated[str, typer.Option("--device", help="Where networks train: auto, cpu, cuda.")] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of resuming.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run an experiment of the paper: pictures, tables, and what the paper claims next to what was measured.
 
     Ctrl-C loses at most the task at hand; the same command resumes, unless --fresh makes it begin anew.
+
     Example: maxsparse reproduce rank-one --preset smoke
     """
     from maxsparse import experiments
@@ -42,7 +48,10 @@ def reproduce(
 
     known = experiments.names()
     if list_all:
-        _list(known)
+        if as_json:
+            print_json({"experiments": [_describe(each) for each in known], "presets": dict(PRESETS)})
+        else:
+            _list(known)
         return
     if name is None:
         raise typer.BadParameter("say which experiment, or use --list", param_hint="NAME")
@@ -56,6 +65,7 @@ def reproduce(
     asked = known if name == "all" else [name]
     wanted = _wanted_methods(methods, asked)
     chosen = _wanted_seeds(seeds)
+    figures = []
     try:
         for each in asked:
             compared = registry.methods_of(experiments.get(each))
@@ -74,10 +84,14 @@ def reproduce(
                 fresh=fresh,
                 progress=True,
             )
-            _print(each, outcome)
+            figures.append(_figures(each, outcome))
+            if not as_json:
+                _print(each, outcome)
     except experiments.Interrupted as stop:
         typer.secho(f"maxsparse: {stop}", err=True, fg="red")
         raise typer.Exit(1) from stop
+    if as_json:
+        print_json({"preset": preset, "experiments": figures})
 
 
 def _wanted_methods(methods: str | None, asked: list[str]) -> list[str] | None:
@@ -115,6 +129,22 @@ def _list(known: list[str]) -> None:
     typer.echo("\nPresets:")
     for preset, meaning in PRESETS.items():
         typer.echo(f"{preset:{width}}  {meaning}")
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from maxsparse import experiments
+
+    experiment = experiments.get(name)
+    return {"name": name, "title": experiment.title, "paper": experiment.paper}
+
+
+def _figures(name: str, outcome: Outcome) -> dict[str, Any]:
+    claims = [
+        {"claim": v.claim.text, "where": v.claim.where, "measured": v.measured, "verdict": v.verdict}
+        for v in outcome.verdicts
+    ]
+    files = {"page": str(outcome.folder / "index.html"), "results": str(outcome.folder / "results.json")}
+    return {"name": name, "tasks": outcome.tasks, "resumed": outcome.resumed, "claims": claims, **files}
 
 
 def _print(name: str, outcome: Outcome) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from maxsparse.cli.arguments import Json
+from maxsparse.cli.printing import print_json
 from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
@@ -49,11 +51,14 @@ def estimate(
     key: Annotated[str | None, typer.Option(help="Name of the images in a .npz file.")] = None,
     mesh: Annotated[str, typer.Option(help="Formats of the mesh, with commas; empty for none.")] = "ply,obj,glb",
     viewer: Annotated[bool, typer.Option(help="Write viewer.html.")] = True,
+    as_json: Json = False,
 ) -> None:
     """Estimate normals, depth and a mesh from photographs under known lights.
 
     Writes normals, confidence and albedo as .npy and 16-bit .png, depth as .npy, the mesh, and viewer.html, a page in
-    which the object can be relit. Example: maxsparse stereo photographs -o out
+    which the object can be relit.
+
+    Example: maxsparse stereo photographs -o out
     """
     from maxsparse import stereo
     from maxsparse.stereo.output import check_request
@@ -63,21 +68,29 @@ def estimate(
     with _spoken_warnings():
         K = None if camera is None else stereo.read_lights(camera)
         scene = stereo.load(source, lights=lights, intensities=intensities, mask=mask, gamma=gamma, key=key)
-        typer.echo(f"{scene!r}")
+        if not as_json:
+            typer.echo(f"{scene!r}")
         check_request(output, K=K, meshes=formats)
         result = stereo.estimate_normals(scene, method, progress=True)
-    _report(result)
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
-    typer.echo(f"Wrote {', '.join(path.name for path in written)} to {output}/ in {time.perf_counter() - begun:.1f} s")
+    seconds = time.perf_counter() - begun
+    if as_json:
+        print_json(_figures(result) | {"seconds": seconds, "files": [str(path) for path in written]})
+        return
+    _report(result)
+    typer.echo(f"Wrote {', '.join(path.name for path in written)} to {output}/ in {seconds:.1f} s")
     if viewer:
         typer.echo(f"Open {output / 'viewer.html'} in a browser and drag the light.")
 
 
 @app.command()
 def calibrate(
-    folder: Annotated[Path, typer.Argument(help="Photographs of a chrome ball, one per light, and its mask.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Photographs of a chrome ball, one per light, and its mask.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("lights.txt"),
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the ball.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Find the light directions from photographs of a chrome ball.
 
@@ -86,18 +99,35 @@ def calibrate(
     from maxsparse import stereo
 
     found = stereo.calibrate_lights(folder, mask=mask)
-    typer.echo(f"Ball at column {found.center[0]:.1f}, row {found.center[1]:.1f}, radius {found.radius:.1f} pixels.")
-    for name, (x, y, z) in zip(found.names, found.lights, strict=True):
-        typer.echo(f"{name}: {x:+.4f} {y:+.4f} {z:+.4f}")
     rows = "".join(f"{x:.6f} {y:.6f} {z:.6f}\n" for x, y, z in found.lights)
     with atomic_write(output) as stream:
         stream.write(("# light directions: x right, y up, z to the camera\n" + rows).encode())
+    if as_json:
+        lights = [
+            {"photograph": str(name), "light": list(map(float, L))}
+            for name, L in zip(found.names, found.lights, strict=True)
+        ]
+        ball = {"column": found.center[0], "row": found.center[1], "radius": found.radius}
+        print_json({"output": str(output), "ball": ball, "lights": lights})
+        return
+    typer.echo(f"Ball at column {found.center[0]:.1f}, row {found.center[1]:.1f}, radius {found.radius:.1f} pixels.")
+    for name, (x, y, z) in zip(found.names, found.lights, strict=True):
+        typer.echo(f"{name}: {x:+.4f} {y:+.4f} {z:+.4f}")
     typer.echo(f"Wrote {output}")
 
 
+def _figures(result: NormalMap) -> dict[str, Any]:
+    return {
+        "method": result.method,
+        "pixels": int(result.mask.sum()),
+        "confident": float((result.confidence[result.mask] > 0.5).mean()),
+        "mean_angular_error": result.mean_error,
+    }
+
+
 def _report(result: NormalMap) -> None:
-    confident = float((result.confidence[result.mask] > 0.5).mean())
-    typer.echo(f"Method {result.method}: {confident:.0%} of the pixels are more confident than not.")
+    figures = _figures(result)
+    typer.echo(f"Method {result.method}: {figures['confident']:.0%} of the pixels are more confident than not.")
     if result.mean_error is not None:
         typer.echo(f"Mean angular error {result.mean_error:.2f}° against the true normals.")
 

@@ -18,7 +18,7 @@ from maxsparse.experiments.methods import Method, Problem
 from maxsparse.experiments.recipes import Recipe
 from maxsparse.experiments.training_plans import PLANS, Training
 
-__all__ = ["Curves", "Duel", "decoded", "duel", "sizes", "test_rng"]
+__all__ = ["Curves", "Duel", "accuracies", "decoded", "duel", "sizes", "test_rng"]
 
 
 def sizes(preset: str, **more: Any) -> dict[str, Any]:
@@ -85,13 +85,7 @@ class Curves(Experiment):
             return []
         law = self.test_amplitudes(task)
         X, Y = signals.sample(problem.Phi, settings["N"], sparsity=d, amplitudes=law, rng=test_rng(seed, d))
-        scores = method.scores(problem, Y)
-        values = {
-            "strict": metrics.strict_accuracy(X, scores),
-            "loose": metrics.loose_accuracy(X, scores, n),
-            "decoded": metrics.exact_recovery(X, decoded(problem.Phi, Y, scores)),
-        }
-        return [Record(task, values)]
+        return [Record(task, accuracies(method, problem, X, Y))]
 
     def curves(self, settings: dict[str, Any], data: Data) -> Iterator[tuple[str, Data, dict[str, Any]]]:
         """Yield label, records and style of every curve."""
@@ -144,6 +138,16 @@ def _protocol(settings: dict[str, Any], data: Data) -> str:
 def test_rng(seed: int, *where: int) -> np.random.Generator:
     """Return the generator of test signals: the same for every method, none that training draws from."""
     return np.random.default_rng([20_160_501, seed, *where])
+
+
+def accuracies(method: Method, problem: Problem, X: FloatArray, Y: FloatArray) -> dict[str, float]:
+    """Score signals Y (N, n) of truth X (N, m) and measure it all three ways."""
+    scores = method.scores(problem, Y)
+    return {
+        "strict": metrics.strict_accuracy(X, scores),
+        "loose": metrics.loose_accuracy(X, scores, Y.shape[1]),
+        "decoded": metrics.exact_recovery(X, decoded(problem.Phi, Y, scores)),
+    }
 
 
 def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxsparse import dictionaries, metrics, signals
+from maxsparse import dictionaries, signals
 from maxsparse._validation import FloatArray
 from maxsparse.experiments import registry
-from maxsparse.experiments.curves import decoded, test_rng
+from maxsparse.experiments.curves import accuracies, test_rng
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
@@ -73,13 +73,7 @@ class ZeroShot(Experiment):
         if not method.applies(problem):
             return []
         X, Y = signals.sample(problem.Phi, settings["N"], sparsity=d, rng=test_rng(seed, n, m, d))
-        scores = method.scores(problem, Y)
-        values = {
-            "strict": metrics.strict_accuracy(X, scores),
-            "loose": metrics.loose_accuracy(X, scores, n),
-            "decoded": metrics.exact_recovery(X, decoded(problem.Phi, Y, scores)),
-        }
-        return [Record(task, values)]
+        return [Record(task, accuracies(method, problem, X, Y))]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw the network against each rival, one dot per dictionary and sparsity."""

@@ -19,7 +19,8 @@ from scipy.special import logsumexp
 
 from maxsparse import theory
 from maxsparse.export._graph import Graph
-from maxsparse.recovery._learned_sbl import FEATURES, HEAD_LAMBDA, HEAD_START, LOG_FLOOR, SCALE, TINY, Weights
+from maxsparse.recovery._float32 import LOG_FLOOR, Weights
+from maxsparse.recovery._learned_sbl import FEATURES, HEAD_LAMBDA, HEAD_START, SCALE, TINY
 from maxsparse.recovery.scores import ITERATIONS, noise_levels
 
 __all__ = ["Tables", "graph", "reference"]

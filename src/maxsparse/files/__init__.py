@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -30,21 +32,56 @@ MEMORY_LIMIT = 2**33  # bytes of an array to read whole
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` and rename it to `path` only if the block succeeds.
 
-    An error, Ctrl-C or a full disk in the middle leaves the previous file whole.
+    An error, Ctrl-C or a full disk in the middle leaves the previous file whole. What a process that was killed left
+    half written is removed when the same file is written again.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist; make it first")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    for stale in target.parent.glob(f".{glob.escape(target.name)}.????????.part"):
+        _remove_if_nobody_writes(stale)
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        stream = temporary.open("xb")
+        if _lock(stream) and os.fstat(stream.fileno()).st_nlink > 0:
+            break
+        stream.close()  # another process took it for a left-over one before it was locked
     try:
-        with temporary.open("xb") as stream:
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, target)
+            if os.name != "nt":
+                os.replace(temporary, target)  # while it is locked
+        if os.name == "nt":  # Windows renames no open file
+            os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _lock(stream: IO[bytes]) -> bool:
+    """Lock a file until it is closed, at the latest by the end of the process; False where another one has it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        return True
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _remove_if_nobody_writes(path: Path) -> None:
+    """Remove a temporary file that no process holds locked."""
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError), path.open("rb") as stream:
+        if _lock(stream):
+            path.unlink(missing_ok=True)
 
 
 def read_array(
@@ -245,4 +282,6 @@ def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
     for name in prefer:
         if name in names:
             return name
-    raise ValueError(f"it holds several arrays ({', '.join(names)}); say which with key=")
+    raise ValueError(
+        f"it holds several arrays ({', '.join(names)}); say which with key= (--key, or --phi-key for a dictionary)"
+    )

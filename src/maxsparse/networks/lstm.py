@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import check_choice, check_integer
+from maxsparse._validation import check_choice, check_flag, check_integer
 from maxsparse.networks.network import SignalNetwork
 
 __all__ = ["LSTM"]
@@ -84,7 +84,8 @@ class LSTM(SignalNetwork):
         self.steps = check_integer(steps, "steps", low=1, high=10_000)
         make = {"lstm": LSTMCell, "gru": GRUCell}[check_choice(cell, "cell", ("lstm", "gru"))]
         self.cells = nn.ModuleList(
-            make(n if j == 0 else hidden, hidden, layers if feedback else 0) for j in range(layers)
+            make(n if j == 0 else hidden, hidden, layers if check_flag(feedback, "feedback") else 0)
+            for j in range(layers)
         )
         self.last = nn.Linear(self.steps * hidden, m)
         nn.init.kaiming_normal_(self.last.weight, nonlinearity="linear")

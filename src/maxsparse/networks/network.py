@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_integer, check_signals
+from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_flag, check_integer, check_signals
 
 __all__ = ["Network", "SignalNetwork"]
 
@@ -18,6 +18,7 @@ OUTPUTS = ("logits", "estimate")
 # Batches are filled up to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
 # vector register, are computed by other code that rounds differently, and scores would depend on the batch.
 ROWS = 64
+LARGEST_INPUT = 1e30  # layers form sums of products, and float32 ends at 3e38
 
 
 class Network(nn.Module):
@@ -70,7 +71,7 @@ class SignalNetwork(Network):
         super().__init__(n=n, m=m, whiten=whiten, output=output, **hyperparameters)
         self.n = check_integer(n, "n", low=1, high=10**6)
         self.m = check_integer(m, "m", low=1, high=10**6)
-        self.whiten = bool(whiten)
+        self.whiten = check_flag(whiten, "whiten")
         self.output = check_choice(output, "output", OUTPUTS)
         # Double precision: whitening multiplies the rounding of y by the condition number of Φ.
         self.register_buffer("W", torch.eye(n, dtype=torch.float64))
@@ -141,10 +142,13 @@ class SignalNetwork(Network):
             Larger for atoms more likely to be in the support.
         """
         signals = check_signals(Y, (self.n, self.m))
+        self._check_size(signals)
         batch_size = check_integer(batch_size, "batch_size", low=1)
         fast = self._inference()
         out = np.empty((len(signals), self.m), dtype=np.float32)
         device = self.W.device
+        training = self.training
+        self.eval()  # `fast` may be this very network
         with torch.inference_mode():
             for start in range(0, len(signals), batch_size):
                 rows = signals[start : start + batch_size]
@@ -152,7 +156,17 @@ class SignalNetwork(Network):
                 padded[: len(rows)] = rows
                 outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
                 out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()
+        self.train(training)
         return out
+
+    def _check_size(self, signals: FloatArray) -> None:
+        """Refuse signals that the weights' precision cannot hold: they are far from what the network was made for."""
+        gain = float(self.scale) * (float(torch.linalg.matrix_norm(self.W)) if self.whiten else 1.0)
+        largest = float(np.abs(signals).max(initial=0.0))
+        if largest * gain > LARGEST_INPUT:
+            raise ValueError(
+                f"Y has a largest entry of {largest:.3g}, far beyond signals that the network was made for; scale it"
+            )
 
     def _inference(self) -> nn.Module:
         """Return :meth:`inference`, made again only where a weight has changed since."""

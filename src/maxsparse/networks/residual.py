@@ -7,7 +7,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import check_choice, check_integer
+from maxsparse._validation import check_choice, check_flag, check_integer
 from maxsparse.networks.activations import HELU
 from maxsparse.networks.batch_norm import BatchNorm, fold
 from maxsparse.networks.network import SignalNetwork
@@ -82,7 +82,7 @@ class Residual(SignalNetwork):
         width = check_integer(width, "width", low=1, high=10**6)
         if depth % 2:
             raise ValueError(f"depth must be even (first, last, two in every block), got {depth}")
-        self.residual = bool(residual)
+        self.residual = check_flag(residual, "residual")
         check_choice(activation, "activation", ("relu", "helu"))
         self.activation: nn.Module = nn.ReLU(inplace=True) if activation == "relu" else HELU(sigma)
         # A bias before batch normalisation would be subtracted again.

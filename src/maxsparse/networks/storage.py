@@ -120,11 +120,20 @@ def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     return {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}
 
 
+def plain_number(value: Any) -> Any:
+    """Return a number of numpy's as one that JSON can hold; for ``json.dumps(…, default=…)``."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"JSON cannot hold {type(value).__name__} objects such as {value!r}")
+
+
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header; an interrupted write leaves the previous file whole."""
     plain = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     total = _digest(plain)
-    text = json.dumps({"format": FORMAT, "version": __version__, **header, "sha256": total}, allow_nan=False)
+    text = json.dumps(
+        {"format": FORMAT, "version": __version__, **header, "sha256": total}, allow_nan=False, default=plain_number
+    )
     content = to_bytes(plain, metadata={"maxsparse": text})
     with atomic_write(path) as stream:
         stream.write(content)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import FloatArray, check_integer, check_number
+from maxsparse._validation import FloatArray, check_flag, check_integer, check_number
 from maxsparse.networks.network import SignalNetwork
 
 __all__ = ["Unfolded"]
@@ -42,11 +42,16 @@ class Unfolded(SignalNetwork):
         super().__init__(n=n, m=m, depth=depth, tied=tied, theta=theta, whiten=whiten, output=output, **more)
         self.depth = check_integer(depth, "depth", low=1, high=10_000)
         theta = check_number(theta, "theta", low=1e-12)
-        copies = 1 if tied else self.depth
+        copies = 1 if check_flag(tied, "tied") else self.depth
         self.Gamma = nn.ParameterList(torch.zeros(m, n) for _ in range(copies))
         self.Psi = nn.ParameterList(torch.eye(m) for _ in range(copies))
         # Learned as a logarithm, so that no step can make a threshold negative.
         self.log_theta = nn.ParameterList(torch.full((m,), math.log(theta)) for _ in range(copies))
+        if not tied or self.depth == 1:
+            # The first layer starts from x = 0 and has no use for Ψ, the last one for logits none for θ. Processes that
+            # share the training would wait for their gradients for ever.
+            self.Psi[0].requires_grad_(False)
+            self.log_theta[-1].requires_grad_(self.output != "logits")
         self.gain = nn.Parameter(torch.ones(())) if self.output == "logits" else None
         self.offset = nn.Parameter(torch.zeros(())) if self.output == "logits" else None
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maxsparse.recovery._refit import Problem, refit, tolerance
 from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, times
 
-__all__ = ["decode_exact", "decode_noisy", "stable_under_noise"]
+__all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
 
 MASS = 0.95  # share of the belief that the kept atoms hold, with noise
 SHARPEN = 1.5  # power of the probabilities: many atoms of one percent each are less than one atom of their sum
@@ -48,6 +48,32 @@ def decode_exact(
     order = np.argsort(-scores, axis=1, kind="stable")
     _decode_rows(Y, problem, order, X, found)
     return X, found
+
+
+def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Fit y on the n/2 best-scored atoms: an answer for what nothing explained, close to y and sparse.
+
+    Returns
+    -------
+    X : ndarray of shape (N, m)
+        Coefficients by least squares.
+    """
+    m, n = problem.atoms.shape
+    X = np.zeros((len(Y), m))
+    best = np.argsort(-scores, axis=1, kind="stable")[:, : max(1, min(n, m) // 2)].copy()
+    _guess_rows(Y, problem, best, X)
+    return X
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _guess_rows(Y: NDArray[Any], problem: Problem, best: NDArray[Any], X: NDArray[Any]) -> None:
+    N, k = best.shape
+    for piece in prange(min(N, SLICES)):
+        x, r, L = np.empty(k), np.empty(Y.shape[1]), np.empty((k, k))
+        for row in range(piece, N, SLICES):
+            least_squares(Y[row], problem.atoms, best[row], k, L, x, r)
+            for a in range(k):
+                X[row, best[row, a]] = x[a]
 
 
 def decode_noisy(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
@@ -19,47 +17,21 @@ from maxsparse._validation import (
     DuplicateAtomsWarning,
     FloatArray,
     check_dictionary,
-    check_integer,
+    check_matrix,
     check_number,
     check_signals,
 )
 from maxsparse.recovery import storage
-from maxsparse.recovery._learned_sbl import Weights
+from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery._refit import Problem, prepare
-from maxsparse.recovery.certificate import certify_rows, spark_bound
-from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights, check_weights
-from maxsparse.recovery.search import check_budget, search
+from maxsparse.recovery.steps import Recovery, Scorer, Steps, blank
 from maxsparse.recovery.trained import TrainedScores, check_name, train
-from maxsparse.result import Result
 from maxsparse.solvers._contract import threads
-from maxsparse.solvers._kernels import residual_norms
 
-__all__ = ["Recovery", "SparseRecoverer"]
+__all__ = ["SparseRecoverer"]
 
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
-Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
-
-
-def _empty(kind: str) -> NDArray[Any]:
-    return np.empty(0, dtype=kind)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Recovery(Result):
-    """A result of :meth:`SparseRecoverer.recover`: besides all of :class:`maxsparse.Result`, what is known and why.
-
-    Attributes
-    ----------
-    argument : ndarray of shape (N,), str
-        Why a certified answer is the only sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
-        probability one over the amplitudes). Empty where nothing is certified.
-    stable : ndarray of shape (N,), bool
-        With noise: the support explains the signal up to the noise and needs each of its atoms. Never a proof.
-    """
-
-    argument: NDArray[np.str_] = field(default_factory=lambda: _empty("U7"))
-    stable: NDArray[np.bool_] = field(default_factory=lambda: _empty("bool"))
 
 
 class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -198,18 +170,19 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         noise = check_number(self.noise, "noise", low=0.0)
         m, N = Phi.shape[1], len(signals)
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
-        result = _blank(N, m, np.result_type(Phi, signals), name)
+        result = blank(N, m, np.result_type(Phi, signals), name)
         size = max(1, CHUNK_BYTES // (8 * m))
         with threads(self.n_threads), warnings.catch_warnings():
             warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
-            steps = _Steps.of(self, Phi, signals, noise)
+            problem, scorer = self._problem(Phi, signals.dtype), self._scorer(Phi)
+            steps = Steps.of(Phi, problem, scorer, noise=noise, budget=self.budget, seed=self.random_state)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
                 # Always a copy: a read-only or strided array would have every kernel compiled once more.
                 chunk = np.array(signals[rows], dtype=np.float64, order="C")
                 part = result[rows]  # views of the same arrays
                 assert isinstance(part, Recovery)
-                (steps.noisy if noise > 0 else steps.exact)(chunk, part, progress)
+                steps(chunk, part, progress)
         return result
 
     def score(self, Y: ArrayLike, y: Any = None) -> float:
@@ -254,7 +227,13 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included, then as this package does."""
         options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
-        checked = check_array(Y, ensure_min_samples=1 if reset else 0, input_name="Y", **options)
+        options |= {"ensure_all_finite": False, "ensure_min_samples": 1 if reset else 0, "input_name": "Y"}
+        try:
+            checked = check_array(Y, **options)
+        except (ValueError, RuntimeError) as error:
+            if "Reshape your data" not in str(error):
+                check_matrix(Y, "Y")  # says what to do, where it knows
+            raise
         validate_data(self, Y, reset=reset, skip_check_array=True)
         return check_signals(checked, self._dictionary().shape)
 
@@ -291,72 +270,3 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.requires_fit = False
         tags.input_tags.sparse = True
         return tags
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """The way of one chunk of signals, from scores to certificates."""
-
-    Phi: NDArray[np.float64]
-    problem: Problem
-    scorer: Scorer
-    noise: float
-    options: dict[str, Any]
-    spark: int
-
-    @classmethod
-    def of(cls, model: SparseRecoverer, Phi: FloatArray, Y: FloatArray, noise: float) -> _Steps:
-        seed = check_integer(model.random_state, "random_state")
-        options = {"budget": check_budget(model.budget), "seed": seed}
-        exact = np.asarray(Phi, dtype=np.float64)
-        problem = model._problem(Phi, Y.dtype)
-        return cls(exact, problem, model._scorer(Phi), noise, options, spark_bound(exact) if noise == 0 else 2)
-
-    def exact(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
-        """Decode, search and certify; write to the arrays of `out`."""
-        scores = np.asarray(self.scorer(Y, 0.0)[0])
-        X, found = decode_exact(self.problem, Y, scores)
-        rest = np.flatnonzero(~found)
-        X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
-        certificates = certify_rows(self.problem, Y, X, self.spark)
-        # What stays open gets the sparse guess of the scores, uncertified, with its residual.
-        still = np.flatnonzero(~found)
-        X[still] = _best_guess(self.Phi, Y[still], scores[still])
-        out.coef[:], out.scores[:], out.converged[:] = X, scores, found
-        out.certified[:], out.argument[:] = certificates.certified, certificates.argument
-        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
-        out.iterations[rest] = sets
-
-    def noisy(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
-        """Estimate and check for stability; write to the arrays of `out`."""
-        scores = np.asarray(self.scorer(Y, self.noise)[0])
-        X = decode_noisy(self.Phi, Y, scores, self.noise)
-        out.coef[:], out.scores[:] = X, scores
-        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
-        out.stable[:] = stable_under_noise(self.problem, Y, X, self.noise)
-        out.converged[:] = out.stable
-
-
-def _blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
-    return Recovery(
-        coef=np.zeros((N, m), dtype=dtype),
-        residual=np.zeros(N, dtype=dtype),
-        iterations=np.zeros(N, dtype=np.int64),
-        converged=np.zeros(N, dtype=bool),
-        certified=np.zeros(N, dtype=bool),
-        method=method,
-        explicit_scores=np.zeros((N, m), dtype=np.float32),
-        argument=np.full(N, "", dtype="U7"),
-        stable=np.zeros(N, dtype=bool),
-    )
-
-
-def _best_guess(Phi: NDArray[np.float64], Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Least squares on the half of n best-scored atoms: an answer for what nothing explained, close to y and sparse."""
-    n, m = Phi.shape
-    X = np.zeros((len(Y), m))
-    k = max(1, min(n, m) // 2)
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    for row, atoms in enumerate(best):
-        X[row, atoms] = np.linalg.lstsq(Phi[:, atoms], Y[row], rcond=None)[0]
-    return X

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from maxsparse import theory
 from maxsparse._validation import FloatArray
 from maxsparse.files import parse_json
-from maxsparse.recovery._learned_sbl import FEATURES, Weights, score_rows
+from maxsparse.recovery._float32 import Weights
+from maxsparse.recovery._learned_sbl import FEATURES, score_rows
 from maxsparse.solvers._kernels import times
 
 __all__ = ["LearnedScores", "bundled_weights", "noise_levels", "read_weights"]
 
 ITERATIONS = 16
+MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 # How the arrays are called in a file, in the order of the fields of Weights.
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
@@ -114,12 +116,15 @@ class LearnedScores:
         N, m = len(Y), self.Phi.shape[1]
         logits, gamma = np.zeros((N, m), dtype=np.float32), np.zeros((N, m), dtype=np.float32)
         for level, rows in noise_levels(Y, noise):
-            W, D, variance, Q, outer = self._whitened(level)
-            Z = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T)).astype(np.float32)
+            W, D, variance, Q, outer, unit = self._whitened(level)
+            exact = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T))
+            size = beyond_single(np.abs(exact).max(axis=1, initial=0.0))
+            Z = (exact / size[:, None]).astype(np.float32)
             part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
-            noises = np.full(len(Z), noise, dtype=np.float32)
+            noises = np.minimum(noise / size, MOST_NOISE).astype(np.float32)
             score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, self.confident, part, variances)
-            logits[rows], gamma[rows] = part, variances * D**2
+            with np.errstate(over="ignore"):
+                logits[rows], gamma[rows] = part, variances * (D * unit * size[:, None]) ** 2
         return logits, gamma
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -130,7 +135,10 @@ class LearnedScores:
         """Return nothing: the arrays say it all."""
 
     def _whitened(self, level: int | None) -> tuple[NDArray[Any], ...]:
-        """Return W, D, diag WWᵀ, WΦD and its packed outer products for noise 2^level relative to the signal."""
+        """Return W, D, diag WWᵀ, WΦD, its packed outer products for noise 2^level relative to the signal, and a unit.
+
+        W and diag WWᵀ are in that unit, a power of two: 1, unless Φ is so small or large that float32 cannot hold them.
+        """
         if level not in self._prepared:
             if len(self._prepared) > 4:  # levels of noise in use at once; more are computed again
                 self._prepared.clear()
@@ -138,9 +146,19 @@ class LearnedScores:
             Q = W @ self.Phi * D
             rows, columns = np.tril_indices(len(Q))
             packed = np.ascontiguousarray(Q[rows].T * Q[columns].T, dtype=np.float32)
-            variance = (W**2).sum(axis=1).astype(np.float32)
-            self._prepared[level] = W, D, variance, np.ascontiguousarray(Q, dtype=np.float32), packed
+            unit = beyond_single(np.abs(W).max())
+            variance = ((W / unit) ** 2).sum(axis=1).astype(np.float32)
+            self._prepared[level] = W / unit, D, variance, np.ascontiguousarray(Q, dtype=np.float32), packed, unit
         return self._prepared[level]
+
+
+def beyond_single(sizes: Any) -> NDArray[np.float64]:
+    """Return powers of two by which to divide, so that float32 can hold numbers of these sizes and their squares.
+
+    They are 1 wherever float32 can without, so that ordinary signals are left as they are to the last bit.
+    """
+    exponents = np.frexp(sizes)[1]
+    return np.where(np.abs(exponents) > 40, np.ldexp(1.0, exponents), 1.0)
 
 
 def noise_levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:

@@ -20,13 +20,22 @@ from threadpoolctl import ThreadpoolController
 
 from maxsparse import theory
 from maxsparse._progress import track
-from maxsparse._validation import FloatArray, check_integer, check_matrix, check_number, check_problem, shape_of
+from maxsparse._validation import (
+    FloatArray,
+    check_dictionary,
+    check_integer,
+    check_matrix,
+    check_number,
+    check_problem,
+    shape_of,
+)
 from maxsparse.result import Result
 from maxsparse.solvers._kernels import SLICES, least_squares, residual_norms, times, top_k
 
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
 Callback = Callable[[int, FloatArray], bool | None]
 Rows = slice | NDArray[np.intp]
+SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # where a bar is to be shown: it moves when a piece is done
 CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a lively progress bar, large enough for all threads
 
 
@@ -54,17 +63,18 @@ class Batch:
     D: FloatArray | None  # (m,) coefficients of the caller's Φ are x·D
     watch: Callback | None
 
-    def drive(self, advance: Callable[[int, int], object], max_iter: int) -> None:
-        """Run iterations 0..max_iter, in one go or one at a time where somebody watches.
+    def drive(self, advance: Callable[[int, int], object], max_iter: int, done: NDArray[np.bool_]) -> None:
+        """Run iterations 0..max_iter, in one go or one at a time where somebody watches, until all signals are done.
 
-        ``advance(start, stop)`` runs these iterations from the state it keeps and leaves the coefficients in `X`.
+        ``advance(start, stop)`` runs these iterations from the state it keeps, leaves the coefficients in `X` and tells
+        in `done` (N,) which signals have met the stopping rule.
         """
         if self.watch is None:
             advance(0, max_iter)
             return
         for t in range(max_iter):
             advance(t, t + 1)
-            if self.watch(t + 1, self.X.copy() if self.D is None else self.X * self.D):
+            if self.watch(t + 1, self.X.copy() if self.D is None else self.X * self.D) or done.all():
                 return
 
 
@@ -102,6 +112,11 @@ def run(
     converged = np.zeros(N, dtype=bool)
     with threads(options.n_threads):
         pieces = list(_pieces(dictionary, signals, noise, options))
+        if options.callback is not None and len(pieces) > 1:
+            raise ValueError(
+                "these signals differ in their noise-to-signal ratio and are whitened apart, so they cannot be watched "
+                "together; watch one at a time, or give precondition=(W, D)"
+            )
         for change, rows in track(pieces, method, options.progress):
             batch = change.batch(signals[rows], coef[rows], rows, options.callback)
             iterations[rows], converged[rows] = solve_batch(batch)
@@ -186,6 +201,8 @@ def _pieces(Phi: FloatArray, Y: FloatArray, noise: float, options: Options) -> I
     """Split the signals into pieces that share a preconditioner and fit the memory budget."""
     N, m = Y.shape[0], Phi.shape[1]
     most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Phi.itemsize))
+    if options.progress and options.callback is None:
+        most = min(most, max(SMALLEST_PIECE, -(-N // SHOWN_PIECES)))
     for change, rows in _changes(Phi, Y, noise, options.precondition):
         for start in range(0, N if rows is None else rows.size, max(1, most)):
             yield change, slice(start, start + most) if rows is None else rows[start : start + most]
@@ -254,7 +271,10 @@ def _keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int)
 
 def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: bool = False) -> NDArray[np.int64]:
     """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None."""
-    N, most = shape_of(Y, "Y")[0], min(shape_of(Phi, "Phi"))
+    most = min(shape_of(Phi, "Phi"))
+    if most == 0:
+        check_dictionary(Phi)  # says that it is empty
+    N = shape_of(Y, "Y")[0]
     if sparsity is None:
         if not optional:
             raise ValueError("sparsity is needed: this method has to be told the number of nonzeros")

@@ -60,8 +60,7 @@ def _follow(
     blocked: NDArray[Any],
 ) -> tuple[int, int, bool]:
     """Follow the path of one signal; returns the number of active atoms, the steps and whether the goal was met."""
-    n, m = Phi.shape
-    size = L.shape[0]
+    m, size = Phi.shape[1], L.shape[0]
     if dot(y, y) <= goal * goal:
         return 0, 0, True
     blocked[:] = False
@@ -76,26 +75,8 @@ def _follow(
             count += 1
         if not _direction(G, active, sign, count, L, w):
             return count, step, False
-        for i in range(n):
-            d[i] = 0.0
-        for j in range(m):
-            a[j] = 0.0
-        for l in range(count):
-            atom, g = atoms[active[l]], G[active[l]]
-            for i in range(n):
-                d[i] += w[l] * atom[i]
-            for j in range(m):
-                a[j] += w[l] * g[j]
-        length, entering, leaving = lam, -1, -1
-        for j in range(m):
-            if not blocked[j]:
-                for s in (1.0, -1.0):
-                    gain = 1.0 - s * a[j]
-                    if gain > 1e-12 and (lam - s * c[j]) / gain < length:
-                        length, entering = max((lam - s * c[j]) / gain, 0.0), j
-        for l in range(count):
-            if x[l] * w[l] < 0.0 and -x[l] / w[l] < length:
-                length, entering, leaving = -x[l] / w[l], -1, l
+        _images(atoms, G, active, w, count, d, a)
+        length, entering, leaving = _breakpoint(lam, c, a, blocked, x, w, count)
         final = _reach(r, d, goal)
         stop = final <= length
         length = min(final, length)
@@ -108,9 +89,7 @@ def _follow(
         axpy_rows(r, Phi, 0, m, c)
         if leaving >= 0:
             blocked[active[leaving]] = False
-            count -= 1
-            for l in range(leaving, count):
-                active[l], x[l], sign[l] = active[l + 1], x[l + 1], sign[l + 1]
+            count = _take_out(leaving, active, x, sign, count)
         elif count == size:
             return count, step + 1, False
     return count, most, False
@@ -129,6 +108,57 @@ def _direction(
         return False
     cholesky_solve(L, count, w)
     return True
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _images(
+    atoms: NDArray[Any],
+    G: NDArray[Any],
+    active: NDArray[Any],
+    w: NDArray[Any],
+    count: int,
+    d: NDArray[Any],
+    a: NDArray[Any],
+) -> None:
+    """Set d = Φw and a = Φᵀd, the speeds of the residual and of the correlations along the path."""
+    n, m = d.shape[0], a.shape[0]
+    for i in range(n):
+        d[i] = 0.0
+    for j in range(m):
+        a[j] = 0.0
+    for l in range(count):
+        atom, g = atoms[active[l]], G[active[l]]
+        for i in range(n):
+            d[i] += w[l] * atom[i]
+        for j in range(m):
+            a[j] += w[l] * g[j]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _breakpoint(
+    lam: float, c: NDArray[Any], a: NDArray[Any], blocked: NDArray[Any], x: NDArray[Any], w: NDArray[Any], count: int
+) -> tuple[float, int, int]:
+    """Return how far the path is straight, and which atom enters or leaves there (−1 for none)."""
+    length, entering, leaving = lam, -1, -1
+    for j in range(c.shape[0]):
+        if not blocked[j]:
+            for s in (1.0, -1.0):
+                gain = 1.0 - s * a[j]
+                if gain > 1e-12 and (lam - s * c[j]) / gain < length:
+                    length, entering = max((lam - s * c[j]) / gain, 0.0), j
+    for l in range(count):
+        if x[l] * w[l] < 0.0 and -x[l] / w[l] < length:
+            length, entering, leaving = -x[l] / w[l], -1, l
+    return length, entering, leaving
+
+
+@njit(cache=True, nogil=True)
+def _take_out(leaving: int, active: NDArray[Any], x: NDArray[Any], sign: NDArray[Any], count: int) -> int:
+    """Remove one active atom; returns how many are left."""
+    count -= 1
+    for l in range(leaving, count):
+        active[l], x[l], sign[l] = active[l + 1], x[l + 1], sign[l + 1]
+    return count
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

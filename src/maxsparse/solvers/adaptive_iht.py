@@ -177,8 +177,8 @@ def aiht(
     W, D = _integrated_change(dictionary, precondition)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        N, n = batch.Y.shape
-        dtype = batch.Y.dtype
+        N, dtype = len(batch.Y), batch.Y.dtype
+        floor = batch.noise * float(np.linalg.norm(W))  # expected size of the noise after W; noise·√n for W = I
         integrated = np.hstack([dictionary.centers, dictionary.details])
         parts = np.ascontiguousarray((W @ integrated * D).T, dtype=dtype)  # rows are the columns of W[U, A]D
         Y_changed = times(batch.Y, np.ascontiguousarray(W.T, dtype=dtype))
@@ -186,7 +186,7 @@ def aiht(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         _aiht_rows(
             parts, clusters, dictionary.labels, back, Y_changed, batch.Y, batch.atoms, sparsities[batch.rows],
-            cluster_limits[batch.rows], max_iter, tol, batch.noise * np.sqrt(n), batch.X, spent, done,
+            cluster_limits[batch.rows], max_iter, tol, floor, batch.X, spent, done,
         )  # fmt: skip
         return spent, done
 
@@ -274,7 +274,8 @@ def _phase(
     r, image = np.empty(n, dtype=y.dtype), np.empty(n, dtype=y.dtype)
     goal = max(tol * np.sqrt(dot(y, y)), floor)
     for t in range(max_iter):
-        if residual_of(y, atoms, x[:size], r) <= goal:
+        # Centres alone are no answer, however well they fit: the second phase has to choose details.
+        if residual_of(y, atoms, x[:size], r) <= goal and (t > 0 or protected == 0):
             return t, True
         moved = iht_step(narrow, atoms, x[:size], k, protected, 0.0, r, image, work[:, :size], chosen)
         if moved <= tol * np.sqrt(dot(x[:size], x[:size])):

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number, shape_of
+from maxsparse._validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
 from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, times
@@ -17,6 +17,7 @@ from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, 
 __all__ = ["exact"]
 
 BLOCK = 16  # signals that share one walk over the supports, and with it the orthogonalised atoms
+ROUNDINGS = 64.0  # of y and of Φ, that the residual of the true support may have
 SLACK = 1e-6  # relative error that the running residual may have before a support is checked by least squares
 
 
@@ -47,7 +48,7 @@ def exact(
     sparsity : int or None, default=None
         Largest support to try; None goes on until every signal is explained, at most to min(n, m).
     tol : float, default=1e-8
-        Residual, relative to ‖y‖₂, at which y counts as explained.
+        Residual, relative to ‖y‖₂, at which y counts as explained; in float32 at least 64 of its roundings.
     max_supports : float, default=1e7
         Refuse to look at more supports than this per signal.
     precondition : bool or (W, D), default=False
@@ -83,13 +84,16 @@ def exact(
     tol = check_number(tol, "tol", low=0.0)
     max_supports = check_number(max_supports, "max_supports", low=1.0)
     n, m = shape_of(Phi, "Phi")
+    if min(n, m) == 0:
+        check_dictionary(Phi)  # says that it is empty
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
     if sparsity is not None:
         _refuse_if_more(largest, m, max_supports)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N = len(batch.Y)
-        goal = np.maximum(tol * np.linalg.norm(batch.Y, axis=1), batch.noise * np.sqrt(batch.Y.shape[1]))
+        closest = max(tol, ROUNDINGS * float(np.finfo(batch.Y.dtype).eps))  # nothing explains y to more than its digits
+        goal = np.maximum(closest * np.linalg.norm(batch.Y, axis=1), batch.noise * np.sqrt(batch.Y.shape[1]))
         Y64, atoms = batch.Y.astype(np.float64), batch.atoms.astype(np.float64)
         G, alpha = atoms @ atoms.T, times(Y64, np.ascontiguousarray(atoms.T))
         X = np.zeros(batch.X.shape)

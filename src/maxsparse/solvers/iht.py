@@ -119,7 +119,7 @@ def iht(
         def advance(start: int, stop: int) -> None:
             _iht_rows(filters, batch.atoms, batch.Y, limits, mu, stop - start, tol, floor, batch.X, spent, done)
 
-        batch.drive(advance, max_iter)
+        batch.drive(advance, max_iter, done)
         return spent, done
 
     return run("iht", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress, callback))
@@ -163,6 +163,8 @@ def _iht_rows(
                 moved = iht_step(filters, atoms, X[row], limits[row], 0, mu, r, image, work, chosen)
                 spent[row] += 1
                 residual = residual_of(Y[row], atoms, X[row], r)
+                if not residual < np.inf:
+                    break  # the step is too long for Φ and x has run away: not converged
                 done[row] = residual <= goal or moved <= tol * np.sqrt(dot(X[row], X[row]))
 
 

@@ -165,7 +165,7 @@ def _solve(
                 spent, done,
             )  # fmt: skip
 
-        batch.drive(advance, max_iter)
+        batch.drive(advance, max_iter, done)
         return spent, done
 
     return run(method, Phi, Y, solve_batch, options, keep=sparsity)

@@ -95,8 +95,11 @@ def l1(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         most = 50 * (n + 10) if limit is None else limit
         if batch.noise > 0:
-            goal = batch.noise * np.sqrt(n)
-            homotopy_rows(batch.Phi, batch.atoms, batch.atoms @ batch.Phi, batch.Y, goal, most, batch.X, spent, done)
+            # In float64 whatever the signals are, like the simplex: knots of the path lie closer than float32 can tell.
+            Phi, atoms, Y = (part.astype(np.float64, copy=False) for part in (batch.Phi, batch.atoms, batch.Y))
+            X = np.zeros(batch.X.shape)
+            homotopy_rows(Phi, atoms, atoms @ Phi, Y, batch.noise * np.sqrt(n), most, X, spent, done)
+            batch.X[...] = X
             return spent, done
         start = Tableau.of(batch.Phi)
         simplex_rows(*start.problem(batch.Y), 0, tol, most, batch.X, spent, done)

@@ -69,7 +69,8 @@ def omp(
     -----
     Batch-OMP [1]_ in an orthogonalised form: with :math:`q_l` the Gram–Schmidt vectors of the chosen atoms,
     :math:`w_l = \Phi^\top q_l` follows from a row of the Gram matrix and the earlier w, and
-    :math:`\Phi^\top r` loses :math:`(q_l^\top y) w_l` per step. The coefficients are refined once in the residual.
+    :math:`\Phi^\top r` loses :math:`(q_l^\top y) w_l` per step. Where the residual is small or atoms are
+    similar, the coefficients are refined in the residual.
 
     References
     ----------
@@ -106,7 +107,7 @@ def omp(
                 _omp_rows(Y, batch.atoms, G, alpha, atoms[rows], tol, floor, most, X, spent[rows], done[rows])
             done[:] |= exact & (spent >= np.minimum(limits, most))
 
-        batch.drive(advance, most)
+        batch.drive(advance, most, done)
         return spent, done
 
     options = Options(precondition, noise, n_threads, progress, callback)

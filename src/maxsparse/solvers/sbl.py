@@ -136,7 +136,7 @@ def sbl(
                 done,
             )
 
-        batch.drive(advance, max_iter)
+        batch.drive(advance, max_iter, done)
         return spent, done
 
     level = 0.0 if isinstance(noise, str) else noise
@@ -193,9 +193,9 @@ def _sbl_rows(
                     X[row, active[l]] = x[l] * scale
                 settled, finish = True, finishing[row] > 0
                 if learn:
-                    fresh = learned_noise(y, atoms, active, x, g, q, count, lam[row], r)
+                    fresh = max(learned_noise(y, atoms, active, x, g, q, count, lam[row], r), last_lambda)
                     settled = abs(fresh - lam[row]) <= tol * lam[row]
-                    lam[row] = max(fresh, last_lambda)
+                    lam[row] = fresh
                 elif level == 0.0:
                     settled = lam[row] <= last_lambda
                     lam[row] = max(lam[row] * (0.1 if finish else SCHEDULE_DECAY), smallest if finish else last_lambda)

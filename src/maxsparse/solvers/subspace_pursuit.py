@@ -84,7 +84,7 @@ def subspace_pursuit(
         def advance(start: int, stop: int) -> None:
             _pursuit_rows(batch.Phi, batch.atoms, batch.Y, limits, tol, floor, stop - start, batch.X, spent, done)
 
-        batch.drive(advance, max_iter)
+        batch.drive(advance, max_iter, done)
         return spent, done
 
     options = Options(precondition, noise, n_threads, progress, callback)

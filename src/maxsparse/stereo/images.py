@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse.stereo.complaints import Complaints
+
 __all__ = ["SUFFIXES", "needs", "read_image"]
 
 PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # its decoders refuse a truncated file; OpenCV fills a JPEG up with grey
@@ -37,14 +39,17 @@ def read_image(path: Path) -> NDArray[Any]:
     if path.stat().st_size == 0:
         raise ValueError(f"image {str(path)!r} is empty")
     reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
+    complaints = Complaints()
     try:
-        image = reader(path)
+        with complaints:
+            image = reader(path)
     except ImportError:
         raise
     except MemoryError as error:
         raise ValueError(f"image {str(path)!r} claims to be larger than the memory that is there") from error
     except Exception as error:  # whatever a damaged file makes a decoder raise
-        raise ValueError(f"image {str(path)!r} is damaged or truncated: {error}") from error
+        reason = complaints.reason.removeprefix(f"{path}: ") or error
+        raise ValueError(f"image {str(path)!r} is damaged or truncated: {reason}") from error
     if image.ndim == 3 and image.shape[2] in (1, 2):  # grey, grey with alpha
         image = image[..., 0]
     return image[..., :3] if image.ndim == 3 else image
@@ -64,7 +69,7 @@ def _read_opencv(path: Path) -> NDArray[Any]:
     os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
     with needs("cv2", "OpenCV"):
         import cv2
-    # Decoding from memory keeps names with any letters readable, and OpenCV's own complaints off the terminal.
+    # Decoding from memory keeps names with any letters readable.
     level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
         image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)

@@ -257,7 +257,7 @@ def _needed_lights(given: PathLike | ArrayLike | None, folder: Path) -> NDArray[
     if rows is None:
         raise FileNotFoundError(
             f"{str(folder)!r} holds no light directions ({', '.join(LIGHT_FILES[:3])}); write them there, pass "
-            "lights=, or calibrate them from a chrome ball with `maxsparse stereo calibrate`"
+            "lights= (--lights), or calibrate them from a chrome ball with `maxsparse stereo calibrate`"
         )
     return rows
 

@@ -57,13 +57,14 @@ class Parts:
         folder.mkdir(exist_ok=True)
         self._lock = _lock(folder)
         journal = folder / "journal.json"
-        if fresh or not journal.is_file():
+        # Without a finished chunk there is nothing to go on with, and nothing to lose.
+        if fresh or not journal.is_file() or not self._finished():
             self._clear()
             with atomic_write(journal) as stream:
                 stream.write(json.dumps(depends, indent=1).encode())
         else:
             _compare(folder, _read(journal), json.loads(json.dumps(depends)))
-        self.done = {int(path.stem) for path in folder.glob("*.npz") if path.stem.isdigit()}
+        self.done = self._finished()
         self.resumed = len(self.done)
 
     def __enter__(self) -> Parts:
@@ -72,6 +73,8 @@ class Parts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and not self.done:  # bad signals or options: nothing that a later run could use
+            self.remove()
         self._lock.close()
 
     @property
@@ -106,6 +109,9 @@ class Parts:
         self._clear()
         (self.folder / "lock").unlink(missing_ok=True)
         self.folder.rmdir()
+
+    def _finished(self) -> set[int]:
+        return {int(path.stem) for path in self.folder.glob("*.npz") if path.stem.isdigit()}
 
     def _path(self, index: int) -> Path:
         return self.folder / f"{index:06}.npz"

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +22,17 @@ __all__ = ["Source", "open_source"]
 
 SAMPLES, SAMPLE_BYTES = 64, 2**16  # of a file, for its identity
 PIPE_LIMIT = 2**33  # bytes of a pipe that has to be read whole
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes its reader raise into one ValueError; a missing library stays what it is."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ValueError(f"cannot read {name}: {error}") from error
 
 
 class Source(ABC):
@@ -67,11 +80,8 @@ class NpySource(Source):
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
-        with path.open("rb") as stream:
-            try:
-                shape, _, dtype = check_npy_header(stream, path.stat().st_size)
-            except Exception as error:  # whatever a damaged header makes the parser raise
-                raise ValueError(f"cannot read {str(path)!r}: {error}") from error
+        with _readable(repr(str(path))), path.open("rb") as stream:
+            shape, _, dtype = check_npy_header(stream, path.stat().st_size)
         self.check(shape, dtype, name)
         self.identity = file_identity(path)
 
@@ -87,12 +97,8 @@ class ZarrSource(Source):
     def __init__(self, path: Path, key: str | None, name: str) -> None:
         from maxsparse.files._zarr import open_zarr
 
-        try:
+        with _readable(repr(str(path))):
             self._array = open_zarr(path, key, ("Y",))
-        except ImportError:
-            raise
-        except Exception as error:  # whatever a damaged folder makes zarr raise
-            raise ValueError(f"cannot read {str(path)!r}: {error}") from error
         self.check(self._array.shape, self._array.dtype, name)
         self.identity = folder_identity(path)
 
@@ -107,12 +113,8 @@ class ParquetSource(Source):
     def __init__(self, path: Path, key: str | None, name: str) -> None:
         from maxsparse.files._parquet import ParquetTable
 
-        try:
+        with _readable(repr(str(path))):
             self._table = ParquetTable(path, key)
-        except ImportError:
-            raise
-        except Exception as error:  # whatever a damaged file makes pyarrow raise
-            raise ValueError(f"cannot read {str(path)!r}: {error}") from error
         self.check(self._table.shape, self._table.dtype, name)
         self.identity = file_identity(path)
 
@@ -128,10 +130,8 @@ class PipeSource(Source):
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._position = stream, 0
-        try:
+        with _readable(name):
             shape, fortran_order, self._dtype = check_npy_header(stream, None)
-        except Exception as error:  # whatever a damaged header makes the parser raise
-            raise ValueError(f"cannot read {name}: {error}") from error
         self.check(shape, self._dtype, name)
         if fortran_order and min(self.shape) > 1:
             raise ValueError(f"{name} is in Fortran order, which a pipe cannot deliver by rows; save it in C order")

@@ -29,8 +29,8 @@ class Recover:
     ----------
     model : SparseRecoverer
     easy_first : bool
-        Without noise, let whitened OMP take the signals for which its answer passes the same certificate, at a
-        sixtieth of the network's time, and give the model the others.
+        Without noise, let whitened OMP take the signals for which its answer passes the same certificate, and give the
+        model the others.
     """
 
     model: SparseRecoverer

@@ -100,8 +100,8 @@ class Description:
         first = "whiten (precondition=True) if the noise allows it" if whitened > plain else "whitening is not needed"
         most = max(plain, whitened)
         if most == 0:
-            return f"{first}; OMP and ℓ1 promise nothing here: use sbl, exact, or a trained network"
-        return f"{first}; OMP or ℓ1 up to {most} nonzeros, beyond that sbl, exact or a trained network"
+            return f"{first}; OMP and ℓ1 promise nothing here: use maxsparse.SparseRecoverer, sbl or exact"
+        return f"{first}; OMP or ℓ1 up to {most} nonzeros, beyond that maxsparse.SparseRecoverer, sbl or exact"
 
 
 def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng: RandomState = 0) -> Description:

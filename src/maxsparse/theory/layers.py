@@ -70,6 +70,8 @@ class GeneralisedIhtLayer:
         """Apply the layer to signals X (N, m) with measurements Y (N, n); both and the answer in the scale of Φ."""
         signals = check_matrix(X, "X")
         measured = check_signals(Y, (self.Gamma.shape[1], self.Gamma.shape[0]))
+        if signals.shape != (len(measured), len(self.Psi)):
+            raise ValueError(f"X must have shape {(len(measured), len(self.Psi))} for these Y, got {signals.shape}")
         return hard_threshold(signals / self.D @ self.Psi.T + measured @ self.Gamma.T, self.sparsity) * self.D
 
     def iterate(self, Y: ArrayLike, layers: int) -> list[FloatArray]:

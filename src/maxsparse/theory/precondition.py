@@ -63,8 +63,13 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
         eigenvalues[: sigma.size] = sigma**2
         regularisation = noise**2 * eigenvalues.sum() / matrix.shape[0]
         W = (U / np.sqrt(eigenvalues + regularisation)).T
-    D = 1.0 / np.linalg.norm(W @ matrix, axis=0)
-    return np.ascontiguousarray(W, dtype=matrix.dtype), D.astype(matrix.dtype)
+    norms = np.linalg.norm(W @ matrix, axis=0)
+    lost = np.flatnonzero(~(norms > np.finfo(matrix.dtype).tiny))
+    if lost.size:
+        raise ValueError(
+            f"atom {lost[0]} is too short beside the others to be whitened; scale the atoms of Phi to norm 1"
+        )
+    return np.ascontiguousarray(W, dtype=matrix.dtype), (1.0 / norms).astype(matrix.dtype)
 
 
 def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:

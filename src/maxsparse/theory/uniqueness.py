@@ -113,8 +113,8 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
     if found.size:
         return Spark(found.size, found.size, found)
     mu = coherence(unit)
-    welch = math.ceil(1.0 + 1.0 / mu - 1e-9) if mu > 0 else m + 1
-    return Spark(min(max(lower, welch), support.size), support.size, support)
+    by_coherence = math.ceil(1.0 + 1.0 / mu - 1e-9) if mu > 0 else m + 1
+    return Spark(min(max(lower, by_coherence), support.size), support.size, support)
 
 
 def _enumerate(unit: FloatArray, upper: int, tol: float, limit: int, progress: bool) -> tuple[int, NDArray[np.intp]]:

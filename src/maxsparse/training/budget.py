@@ -53,7 +53,7 @@ class Budget:
         if minutes is None and samples is None:
             samples = settings.samples
         if minutes is None and samples is None:
-            raise ValueError("say how long to train: minutes= or samples=")
+            raise ValueError("say how long to train: minutes= or samples= (--minutes or --samples)")
         return cls(
             None if minutes is None else check_number(minutes, "minutes", low=1e-9),
             None if samples is None else check_integer(samples, "samples", low=1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import metrics, signals
-from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer
+from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer, check_seed
+from maxsparse.files import MEMORY_LIMIT
 from maxsparse.networks import SignalNetwork
 from maxsparse.training.losses import LOSSES, OUTPUT_FOR
 
@@ -39,7 +40,8 @@ class SupportTask:
     loss : {"softmax", "sigmoid", "least_squares"}, default="softmax"
         See :mod:`maxsparse.training.losses`.
     set_size : int or None, default=None
-        Train on that many signals, in a new order every epoch; None for an endless stream of fresh ones.
+        Train on that many signals, in a new order every epoch; None for an endless stream of fresh ones. At most as
+        many as take 8 GB.
     validation_signals : int, default=1000
         Signals per number of nonzeros in the validation set.
     rng : int, numpy.random.Generator or None, default=None
@@ -61,9 +63,11 @@ class SupportTask:
     ) -> None:
         self.Phi = check_dictionary(Phi)
         self.loss_name = check_choice(loss, "loss", tuple(LOSSES))
-        self.seed = int(np.random.default_rng(rng).integers(2**63)) if not isinstance(rng, int) else rng
+        self.seed = check_seed(rng)
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
-        low, high = (sparsity, sparsity) if not isinstance(sparsity, tuple | list) else sparsity
+        low, high = signals.check_sparsity(sparsity, self.Phi.shape[1])
+        if high == 0:
+            raise ValueError("sparsity must be at least 1, got 0: nothing can be learned from signals that are zero")
         self.validation_signals = check_integer(validation_signals, "validation_signals", low=1, high=10**6)
         self.settings: dict[str, Any] = {
             "task": "support",
@@ -81,12 +85,13 @@ class SupportTask:
         self._position, self._stream = 0, self._stream_from(0)  # the first block is not made before it is asked for
         self.sparsities = range(low, high + 1)
         self._block = lru_cache(maxsize=4)(self._make_block)
-        self._set = None if set_size is None else FixedSet(self, check_integer(set_size, "set_size", low=1))
+        most = MEMORY_LIMIT // (4 * self.Phi.shape[0])
+        self._set_size = None if set_size is None else check_integer(set_size, "set_size", low=1, high=most)
 
     def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return signals (B, n) and their true coefficients (B, m), float32, of some rows of a batch."""
         first, last = number * size + rows.start, number * size + rows.stop
-        Y, X = self.signals(first, last) if self._set is None else self._set.signals(first, last)
+        Y, X = self.signals(first, last) if self._set_size is None else self._set.signals(first, last)
         return torch.from_numpy(Y).to(device), torch.from_numpy(X).to(device)
 
     def loss(self, network: nn.Module, Y: Tensor, X: Tensor) -> Tensor:
@@ -127,6 +132,12 @@ class SupportTask:
             rows = slice(max(first - block * BLOCK, 0), last - block * BLOCK)
             pieces.append((Y[rows], X[rows]))
         return np.concatenate([Y for Y, _ in pieces]), np.concatenate([X for _, X in pieces])
+
+    @cached_property
+    def _set(self) -> FixedSet:
+        # Made when training begins, not when a checkpoint, which may be anybody's, is read.
+        assert self._set_size is not None
+        return FixedSet(self, self._set_size)
 
     def _make_block(self, block: int) -> tuple[FloatArray, FloatArray]:
         if block != self._position:  # blocks are mostly asked for in order

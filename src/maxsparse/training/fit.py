@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse import signals
-from maxsparse._validation import RandomState, check_choice, check_dictionary
+from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
 from maxsparse.networks import NETWORKS, SignalNetwork, build
 from maxsparse.networks.storage import rebuild
-from maxsparse.training.budget import Report
+from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
 from maxsparse.training.data import SupportTask
 from maxsparse.training.loop import train
@@ -87,13 +87,15 @@ def fit(
     dictionary = check_dictionary(Phi)
     check_choice(network, "network", tuple(NETWORKS))
     chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
+    if not isinstance(chosen, Settings):
+        raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
     if output is not None and checkpoint_path(output).exists():
         raise ValueError(
             f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
         )
     if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("several processes need one seed: give rng=")
-    seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
+    seed = check_seed(rng)
     details = dict(hyperparameters or {})
     loss = _loss_for(network, loss, details)
     task = SupportTask(
@@ -138,11 +140,15 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
             raise ValueError("it was not begun by fit(), or with amplitudes of its own; call train() with resume=True")
         task = SupportTask(tensors["arrays/Phi"].numpy(), **{**settings, "sparsity": tuple(settings["sparsity"])})
         network = rebuild(path, tensors, header)
-        recipe, budget = Settings(**header["run"]["settings"]), dict(header["run"]["budget"])
+        recipe, budget = Settings(**header["run"]["settings"]), Budget(**header["run"]["budget"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"cannot resume from {str(path)!r}: {error}") from error
-    assert isinstance(network, SignalNetwork)
-    return network, train(network, task, recipe, **budget, output=Path(output), resume=True, **options)
+    if not isinstance(network, SignalNetwork):
+        raise ValueError(
+            f"output holds a run of another kind of network, {type(network).__name__}; it cannot be resumed here"
+        )
+    options |= {"minutes": budget.minutes, "samples": budget.samples, "output": Path(output), "resume": True}
+    return network, train(network, task, recipe, **options)
 
 
 def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:

@@ -70,6 +70,8 @@ class Settings:
         check_number(self.momentum, "momentum", low=0.0, high=1.0)
         check_number(self.warmup, "warmup", low=0.0, high=1.0)
         check_number(self.ema, "ema", low=0.0, high=1.0)
+        if self.clip is not None:
+            check_number(self.clip, "clip", low=0.0)
         check_integer(self.batch_size, "batch_size", low=2)
         check_integer(self.rounds, "rounds", low=1)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from maxsparse.networks import Network, save
-from maxsparse.networks.storage import part
+from maxsparse.networks.storage import part, plain_number
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import (
     checkpoint_path,
@@ -115,7 +115,7 @@ class Run:
         raise DivergenceError(
             f"training diverged: {what} after {self.report.samples:,} signals (it began at {self.first_loss:.4g}). "
             f"The network has its last good weights{kept}. Try a smaller learning rate than "
-            f"{self.settings.learning_rate:g}."
+            f"{self.settings.learning_rate:g}{'' if self.output is None else ', and remove that file first'}."
         )
 
     def validate(self) -> None:
@@ -171,7 +171,9 @@ class Run:
 
     def save_model(self, path: Path) -> None:
         """Write the best weights so far."""
-        about = {**self.identity(), "report": asdict(self.report)}
+        # Without the time it took: one seed gives one file, also where a run was interrupted.
+        report = {name: value for name, value in asdict(self.report).items() if name != "seconds"}
+        about = {**self.identity(), "report": report}
         save(self.network, path, weights=self.best_weights, arrays=self.task.arrays, about=about)
 
     def identity(self) -> dict[str, Any]:
@@ -189,7 +191,7 @@ class Run:
         run = header["run"]
         own = {"network": self.network.name, "hyperparameters": self.network.hyperparameters, **self.identity()}
         # Through JSON, as the stored side went: tuples become lists.
-        for key, value in json.loads(json.dumps(own)).items():
+        for key, value in json.loads(json.dumps(own, default=plain_number)).items():
             stored = run.get(key, header.get(key))
             if stored != value:
                 raise ValueError(f"{str(path)!r} belongs to another run: its {key} is {stored}, not {value}")
@@ -208,7 +210,7 @@ class Run:
             self.report = Report(**run["report"])
             self.n_losses, self.first_loss = int(run["n_losses"]), float(run["first_loss"])
             restore_generators(tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
 

@@ -1,0 +1,257 @@
+"""What the benchmarks measured, as tables and sentences for the pages: one function per file of benchmarks/results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def choose(results: dict[str, Any]) -> str:
+    """Return the decision table: share of supports right for every method and problem, the best in bold."""
+    methods = list(results["rows"][0]["figures"])
+    rows, speeds = [], {method: [] for method in methods}
+    for row in results["rows"]:
+        shares = {method: row["figures"][method][0] for method in methods}
+        best = max(shares.values())
+        cells = [f"**{share:.2f}**" if share > best - 0.01 else f"{share:.2f}" for share in shares.values()]
+        rows.append([row["problem"], *cells])
+        for method in methods:
+            speeds[method].append(row["figures"][method][1])
+    rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
+    about = (
+        f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
+        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
+        f"level, and the d best scores count. `{results['command']}`."
+    )
+    return f"{table(['problem', *methods], rows)}\n\n{about}"
+
+
+def big_data(results: dict[str, Any]) -> str:
+    """Return what the runs over many signals took, and what more of them would by proportion."""
+    stream, killed, omp = results["stream"], results["killed"], results["stream, omp"]
+    N = stream["signals"]
+    easy = 1e6 * stream["cpu seconds"] / N
+    cost = {row["d"]: row for row in results["cost"]["rows"]}
+    memory = (
+        f"{N / 1e6:g} million signals of the decaying 20×100 dictionary, 1 to 3 nonzeros each, float64: "
+        f"{stream['certified'] / N:.0%} certified, {stream['wrong']} wrong. Peak memory "
+        f"{stream['peak resident bytes'] / 1e9:.2f} GB (`maxsparse solve --method omp`: "
+        f"{omp['peak resident bytes'] / 1e9:.2f} GB), processor time {stream['cpu seconds']:.0f} seconds, "
+        f"{easy:.1f} µs "
+        f"per signal, on a machine shared with other work. The input has {stream['input bytes'] / N:.0f} bytes per "
+        f"signal, the output {stream['output bytes'] / N:.0f}. A run over {killed['signals']:,} of them, ended by "
+        f"`kill -9` and given again, took {killed['resumed']:,} from the first attempt and gave the same answers."
+    )
+    names = ["easy first", "network for all"]
+    per_signal = [
+        [
+            str(d),
+            *(f"{row[f'{name}: cpu us per signal']:,.0f}" for name in names),
+            f"{row['easy first: certified']:.0%}",
+        ]
+        for d, row in cost.items()
+    ]
+    hours = {"1 to 3, a chunk at a time": easy} | {
+        str(d): cost[d]["easy first: cpu us per signal"] for d in (4, 6, 8) if d in cost
+    }
+    more = [
+        [f"d = {label}", *(f"{us * n / 3.6e9:,.0f} core-hours" for n in (1e9, 1e12))] for label, us in hours.items()
+    ]
+    for label, size in (("input, float64", "input bytes"), ("output, `.npz`, d from 1 to 3", "output bytes")):
+        more.append([label, *(f"{stream[size] / N * n / 1e9:,.0f} GB" for n in (1e9, 1e12))])
+    return "\n\n".join(
+        [
+            memory,
+            "Processor time per signal on one thread, in batches of "
+            f"{cost[1]['signals']} (d of 9 and 10: {cost[9]['signals']}); `{results['cost']['command']}`:",
+            table(["d", *(f"{name}, µs" for name in names), "certified"], per_signal),
+            "By proportion, without the time of disks and networks:",
+            table(["", "10⁹ signals", "10¹² signals"], more),
+        ]
+    )
+
+
+def int_eight(results: dict[str, Any]) -> str:
+    """Return accuracy and size of a network before and after it was rounded to 8 bits."""
+    accuracy = {d: row for d, row in results["strict accuracy by d"].items() if max(row.values()) >= 0.005}
+    rows = [[kind, *(f"{row[kind]:.3f}" for row in accuracy.values())] for kind in ("model", "int8")]
+    size, shape = results["bytes"], results["hyperparameters"]
+    about = (
+        f"Share of 500 signals per d whose d best scores are the support; a `{results['network']}` network of depth "
+        f"{shape['depth']} and width {shape['width']} for a decaying {shape['n']}×{shape['m']} dictionary, trained on "
+        f"{results['training samples']:,} signals. The file has {size['int8'] / 1e6:.1f} MB instead of "
+        f"{size['float32'] / 1e6:.1f} MB. `{results['command']}`."
+    )
+    return f"{table(['', *(f'd = {d}' for d in accuracy)], rows)}\n\n{about}"
+
+
+def numerics(results: dict[str, Any]) -> str:
+    """Return what every part of the package does with awkward input; messages are numbered and listed below."""
+    parts = list(next(iter(results["cells"].values())))
+    notes: dict[str, int] = {}
+    rows = []
+    for label, said in results["cells"].items():
+        cells = []
+        for part in parts:
+            text = said[part]
+            plainly = {"works": "✓", "does not apply": "–"}.get(text)
+            cells.append(plainly or f"({notes.setdefault(' '.join(text.split()), len(notes) + 1)})")
+        rows.append([label, *cells])
+    listed = "\n".join(f"{number}. `{text}`" for text, number in notes.items())
+    about = f"✓ works, – does not apply, a number: the message below. `{results['command']}`."
+    return f"{table(['input', *parts], rows)}\n\n{about}\n\n{listed}"
+
+
+def fuzz(results: dict[str, Any]) -> str:
+    """Return how many damaged files of every kind were refused, and what it took."""
+    figures = results["by file"]
+    header = ["file", "refused", "accepted"]
+    rows = [[f"`{name}`", *(f"{figures[name][what]:,}" for what in header[1:])] for name in sorted(figures)]
+    allowed = f"{results['megabytes allowed']:,} MB"
+    versions = ", ".join(f"{name} {value}" for name, value in results["versions"].items())
+    about = (
+        f"{results['inputs']:,} inputs: {results['refused']:,} refused with a message, {results['accepted']:,} read "
+        f"without complaint, **{len(results['unclear'])} with anything else**. No process took more than "
+        f"{results['megabytes taken at most']:.0f} MB over what it began with; {allowed} were allowed. "
+        f"Seed {results['seed']}; `{results['command']}`; {versions}."
+    )
+    return f"{about}\n\n<details><summary>By kind of file</summary>\n\n{table(header, rows)}\n\n</details>"
+
+
+def faults(results: dict[str, Any]) -> str:
+    """Return how often every job was killed, and how many runs ended with the bytes of one that was not."""
+    rows = [[f"`{job}`", *(f"{value:,}" for value in figures.values())] for job, figures in results["jobs"].items()]
+    header = ["job", *next(iter(results["jobs"].values()))]
+    return f"{table(header, rows)}\n\n`{results['command']}`, seed {results['seed']}."
+
+
+def long_run(results: dict[str, Any]) -> str:
+    """Return what the process of the long run held, in its first and in its second half."""
+    shown = [name for name in results if name not in ("command", "versions", "notes")]
+    rows = [[name, str(results[name]).strip("[]")] for name in shown]
+    return f"{table(['', 'measured'], rows)}\n\n`{results['command']}`."
+
+
+def certificates(results: dict[str, Any]) -> str:
+    """Return how many certificates were given, and how many of them were false."""
+    certified, sparser = results["certified"], results["sparser than what was drawn"]
+    return (
+        f"{results['signals']:,} signals over {results['dictionaries']:,} dictionaries: {certified:,} certified "
+        f"({results['by spark']:,} by a spark bound), **{results['false']} falsely**. "
+        f"{certified - sparser - results['false']:,} of the certified answers are what was drawn, {sparser:,} are "
+        f"sparser than that. {results['right, not certified']:,} right answers are not certified, those with equal "
+        f"magnitudes among them. `{results['command']}`."
+    )
+
+
+def recovery(results: dict[str, Any]) -> str:
+    """Return accuracy, certificates and time of the default recoverer by sparsity, one figure per dictionary."""
+    tables = results["table"]
+    names = [name for name in tables if "amplitudes" not in name]
+    rows = []
+    for cells in zip(*(tables[name] for name in names), strict=True):
+        said = [" / ".join(f"{cell[what]:.3f}" for cell in cells) for what in ("top d", "recovered", "certified")]
+        milliseconds = " / ".join(f"{cell['cpu ms']:.2f}" for cell in cells)
+        rows.append([str(cells[0]["d"]), *said, str(sum(cell["false"] for cell in cells)), milliseconds])
+    header = ["d", "scores alone, top d", "recovered", "certified", "false certificates", "processor ms per signal"]
+    other = []
+    for name in (name for name in tables if "amplitudes" in name):
+        shares = " and ".join(f"{row['recovered']:.3f} at d = {row['d']}" for row in tables[name])
+        other.append(f"{name.split(', ')[1]} {shares}")
+    about = f"Each cell: {' / '.join(names)}. Recovered with other amplitudes: {'; '.join(other)}."
+    return f"{table(header, rows)}\n\n{about} `{results['command']}`."
+
+
+def never_seen(results: dict[str, Any]) -> str:
+    """Return in how many cells the bundled network is ahead of SBL and l1, without and with noise."""
+    clean, noisy = results["noiseless"], results["noise"]
+    gaps = [row["learned"] - row["sbl em"] for row in clean]
+    sizes = sorted({(row["n"], row["m"]) for row in clean})
+    wins = {
+        f"{'error below' if measure == 'error' else 'recall at least'} that of {label}": sum(
+            row["ours error"] < row[f"{other} error"]
+            if measure == "error"
+            else row["ours recall"] >= row[f"{other} recall"]
+            for row in noisy
+        )
+        for measure in ("error", "recall")
+        for other, label in (("sbl", "SBL"), ("l1", "ℓ1"))
+    }
+    return (
+        f"On {len({(row['kind'], row['n'], row['m']) for row in clean})} dictionaries of "
+        f"{len({row['kind'] for row in clean})} kinds and {len(sizes)} sizes up to {sizes[-1][0]}×{sizes[-1][1]} that "
+        f"the network never saw, at 3 sparsities each, its scores are better than whitened SBL (EM, 500 iterations) in "
+        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells, equal in {sum(gap == 0 for gap in gaps)} and worse in "
+        f"{sum(gap < 0 for gap in gaps)}, by {-min(gaps):.2f} at most. With noise at 30 and 20 dB, d = 2 to 8, on a "
+        f"decaying and a gaussian 20×100 dictionary, every method told the noise level, of {len(noisy)} cells: "
+        f"{'; '.join(f'{what} in {count}' for what, count in wins.items())}. `{results['command']}`."
+    )
+
+
+def solvers(results: dict[str, Any]) -> str:
+    """Return microseconds per signal and ratios to the peers, with the ratio that was aimed at."""
+    rows = []
+    for name, figures in ((name, f) for group in ("omp", "sbl", "l1", "lasso") for name, f in results[group].items()):
+        ratios = [
+            f"{peer} {ratio:.1f}×" + (f" (aim {figures['targets'][peer]:g})" if peer in figures["targets"] else "")
+            for peer, ratio in figures["ratios"].items()
+        ]
+        rows.append([name, f"{figures['microseconds']['maxsparse']:.3g}", "; ".join(ratios)])
+    return table(["problem", "µs per signal", "as fast as"], rows)
+
+
+def networks(results: dict[str, Any]) -> str:
+    """Return the share of the machine's product rate that inference and training reach, by width."""
+    rows = [
+        [str(row["width"]), f"{row['inference']['share']:.0%}", f"{row['training']['share']:.0%}"]
+        for row in results["efficiency"]
+    ]
+    about = f"20 layers, {results['threads']} threads; the rate of products is {results['product_gflops']:.0f} GFLOP/s."
+    return f"{table(['width', 'inference, aim 70%', 'training, aim 55%'], rows)}\n\n{about}"
+
+
+def stereo(results: dict[str, Any]) -> str:
+    """Return the mean angular errors of every method on every object, then speed and memory."""
+    bunny, real, speed = results["bunny"], results["real"], results["speed"]
+    methods = list(bunny)
+    rows = [
+        [f"rendered Bunny, {q.removeprefix('q=')} lights", *(f"{bunny[m][q]['mean degrees']:.2f}" for m in methods)]
+        for q in bunny["auto"]
+    ]
+    for name, figures in real.items():
+        for key, lights in (("96 lights", "96 lights"), ("10 lights, mean of draws", "10 lights")):
+            rows.append([f"DiLiGenT {name}, {lights}", *(f"{figures[m][key]:.2f}" for m in methods)])
+    draws = len(bunny["auto"]["q=10"]["each draw"])
+    about = (
+        f"Mean angular error in degrees; the Bunny and the objects under 10 lights: mean over {draws} draws.\n\n"
+        "End to end is the command `maxsparse stereo FOLDER -o out/`: start, load, estimate, integrate, write all. "
+        f"On 256×256 pixels with {speed['lights']} lights it takes {speed['auto / rnd4, whole command']:.1f} times as "
+        "long with `auto` as with `rnd4`. Loading and estimating alone takes `auto` "
+        f"{speed['auto / rnd4, load and estimate']:.0f} times as long: a fit to four readings costs next to nothing, a "
+        f"network over all {speed['lights']} does not. Batched `sbl` is {speed['python loop / batched sbl']:.0f} times "
+        "as fast as a loop over pixels in Python. A scene of 612×512 pixels without a mask and 96 lights peaks at "
+        f"{results['memory']['peak GB']:.2f} GB."
+    )
+    return f"{table(['', *methods], rows)}\n\n{about}"
+
+
+BENCHMARK_BLOCKS = {
+    "choose": ("choose.json", choose),
+    "big-data": ("big_data.json", big_data),
+    "int-eight": ("export.json", int_eight),
+    "numerics": ("numerics.json", numerics),
+    "fuzz": ("fuzz.json", fuzz),
+    "faults": ("faults.json", faults),
+    "long-run": ("long_run.json", long_run),
+    "certificates": ("certificates.json", certificates),
+    "recovery": ("recovery.json", recovery),
+    "never-seen": ("zero_shot.json", never_seen),
+    "solvers": ("solvers.json", solvers),
+    "networks": ("networks.json", networks),
+    "stereo-accuracy": ("stereo.json", stereo),
+}

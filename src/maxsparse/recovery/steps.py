@@ -1,0 +1,107 @@
+"""From scores to certificates, one chunk of signals at a time, and the record that holds the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray, check_integer
+from maxsparse.recovery._refit import Problem
+from maxsparse.recovery.certificate import certify_rows, spark_bound
+from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.search import check_budget, search
+from maxsparse.result import Result
+from maxsparse.solvers._kernels import residual_norms
+
+__all__ = ["Recovery", "Scorer", "Steps", "blank"]
+
+Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
+
+
+def _empty(kind: str) -> NDArray[Any]:
+    return np.empty(0, dtype=kind)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recovery(Result):
+    """A result of :meth:`SparseRecoverer.recover`: besides all of :class:`maxsparse.Result`, what is known and why.
+
+    Attributes
+    ----------
+    argument : ndarray of shape (N,), str
+        Why a certified answer is the only sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
+        probability one over the amplitudes). Empty where nothing is certified.
+    stable : ndarray of shape (N,), bool
+        With noise: the support explains the signal up to the noise and needs each of its atoms. Never a proof.
+    """
+
+    argument: NDArray[np.str_] = field(default_factory=lambda: _empty("U7"))
+    stable: NDArray[np.bool_] = field(default_factory=lambda: _empty("bool"))
+
+
+def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
+    """Return an answer of N signals and m atoms that is still to be written."""
+    return Recovery(
+        coef=np.zeros((N, m), dtype=dtype),
+        residual=np.zeros(N, dtype=dtype),
+        iterations=np.zeros(N, dtype=np.int64),
+        converged=np.zeros(N, dtype=bool),
+        certified=np.zeros(N, dtype=bool),
+        method=method,
+        explicit_scores=np.zeros((N, m), dtype=np.float32),
+        argument=np.full(N, "", dtype="U7"),
+        stable=np.zeros(N, dtype=bool),
+    )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The way of one chunk of signals, from scores to certificates."""
+
+    Phi: NDArray[np.float64]
+    problem: Problem
+    scorer: Scorer
+    noise: float
+    options: dict[str, Any]
+    spark: int
+
+    @classmethod
+    def of(
+        cls, Phi: FloatArray, problem: Problem, scorer: Scorer, *, noise: float, budget: int | str, seed: int
+    ) -> Steps:
+        """Check the options of the search and bound the spark of Φ."""
+        options = {"budget": check_budget(budget), "seed": check_integer(seed, "random_state")}
+        exact = np.asarray(Phi, dtype=np.float64)
+        return cls(exact, problem, scorer, noise, options, spark_bound(exact) if noise == 0 else 2)
+
+    def __call__(self, Y: NDArray[np.float64], out: Recovery, progress: bool = False) -> None:
+        """Recover signals (N, n); write to the arrays of `out`."""
+        (self._noisy if self.noise > 0 else self._exact)(Y, out, progress)
+
+    def _exact(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
+        """Decode, search and certify."""
+        scores = np.asarray(self.scorer(Y, 0.0)[0])
+        X, found = decode_exact(self.problem, Y, scores)
+        rest = np.flatnonzero(~found)
+        X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
+        certificates = certify_rows(self.problem, Y, X, self.spark)
+        # What stays open gets the sparse guess of the scores, uncertified, with its residual.
+        still = np.flatnonzero(~found)
+        X[still] = best_guess(self.problem, Y[still], scores[still])
+        out.coef[:], out.scores[:], out.converged[:] = X, scores, found
+        out.certified[:], out.argument[:] = certificates.certified, certificates.argument
+        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
+        out.iterations[rest] = sets
+
+    def _noisy(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
+        """Estimate and check for stability."""
+        scores = np.asarray(self.scorer(Y, self.noise)[0])
+        X = decode_noisy(self.Phi, Y, scores, self.noise)
+        out.coef[:], out.scores[:] = X, scores
+        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
+        out.stable[:] = stable_under_noise(self.problem, Y, X, self.noise)
+        out.converged[:] = out.stable
