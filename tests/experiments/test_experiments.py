@@ -109,6 +109,26 @@ def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, t
     assert experiment.known_methods()[-1] == "mine"
 
 
+def test_stereo_renders_a_draw_once(tmp_path, monkeypatch):
+    from maxsparse.experiments import stereo_rigs
+
+    rendered = []
+
+    def render(lights, *, size, rng):
+        rendered.append(rng)
+        return stereo_rigs._ball(size, lights)
+
+    monkeypatch.setattr(stereo_rigs.stereo, "render", render)
+    settings = {"object": "bunny", "size": 16, "lights": [6, 12]}
+    first = stereo_rigs.photographs(settings, 3, tmp_path)
+    stereo_rigs._photographs.cache_clear()  # as another process would begin
+    second = stereo_rigs.photographs(settings, 3, tmp_path)
+    assert rendered == [3]
+    assert len(first.lights) == 12
+    for name in ("readings", "lights", "mask", "normals"):
+        np.testing.assert_allclose(getattr(second, name), getattr(first, name), rtol=1e-6)
+
+
 def test_clustered_claims_about_methods_that_were_not_run_are_untested(output):
     outcome = experiments.run("clustered", preset="smoke", output=output)
     results = json.loads((outcome.folder / "results.json").read_text())

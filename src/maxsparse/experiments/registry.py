@@ -106,15 +106,16 @@ def _load_entry_points() -> None:
     global _entry_points_loaded
     if _entry_points_loaded:
         return
-    before = dict(_experiments), dict(_methods)
+    known, known_methods = set(_experiments), set(_methods)
     try:
         for entry in entry_points(group=GROUP):
             _load(entry)
     except ValueError:
         # A broken plug-in is named at every call, not at the first alone; those before it must not count as taken then.
-        for table, kept in zip((_experiments, _methods), before, strict=True):
-            table.clear()
-            table.update(kept)  # type: ignore[arg-type]
+        for name in set(_experiments) - known:
+            del _experiments[name]
+        for name in set(_methods) - known_methods:
+            del _methods[name]
         raise
     _entry_points_loaded = True
 

@@ -119,7 +119,7 @@ def train_network(
     Phi = dictionaries.lighting(lights)
     # Random outliers cannot be told once they fill all of Φ's rows, so the support stays below them.
     sparsity = (low, min(high, Phi.shape[0]))
-    problem = {"sparsity": sparsity, "amplitudes": _gaussian, "rng": rng}
+    problem: dict[str, Any] = {"sparsity": sparsity, "amplitudes": _gaussian, "rng": rng}
     with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", dir=target.parent) as folder:
         made = Path(folder) / target.name
         _, report = training.fit(Phi, "residual", **problem, minutes=minutes, output=made, **options)
