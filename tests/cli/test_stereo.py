@@ -83,3 +83,30 @@ def test_calibrate_writes_lights_that_load(data, tmp_path):
     assert scene.lights.shape == (12, 3)
     figures = json.loads(run("calibrate", str(data("uw/chrome")), "-o", str(tmp_path / "l.txt"), "--json").stdout)
     np.testing.assert_allclose([row["light"] for row in figures["lights"]], np.loadtxt(tmp_path / "l.txt"), atol=1e-6)
+
+
+def test_what_cannot_be_written_is_said_before_anything_is_estimated(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "K.txt").write_text("1 0 0\n0 -1 0\n0 0 1\n")
+    out = ["-o", str(tmp_path / "out")]
+    for arguments, message in (
+        (["-o", str(tmp_path / "file" / "sub")], "file"),
+        ([*out, "--mesh", "ply,stl"], "a mesh's format must be one of"),
+        ([*out, "--camera", str(tmp_path / "K.txt")], "K must be 3×3"),
+    ):
+        # The estimation would complain about the method: it has not begun.
+        done = run(str(folder), *arguments, "--method", "magic")
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert "magic" not in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_intensities_are_taken(folder, tmp_path):
+    np.savetxt(tmp_path / "i.txt", np.full(8, 2.0))
+    common = ("--mesh", "", "--no-viewer", "--method", "ls")
+    plain = run(str(folder), "-o", str(tmp_path / "a"), *common)
+    brighter = run(str(folder), "-o", str(tmp_path / "b"), "--intensities", str(tmp_path / "i.txt"), *common)
+    assert plain.returncode == brighter.returncode == 0, plain.stderr + brighter.stderr
+    a, b = (np.load(tmp_path / name / "albedo.npy") for name in "ab")
+    np.testing.assert_allclose(b, a / 2, rtol=1e-5)

@@ -75,6 +75,78 @@ def test_stereo_measures_every_method(output):
     assert {table["name"] for table in results["tables"]} == {"degrees", "seconds", "paper"}
 
 
+def test_stereo_takes_methods_and_seeds_one_by_one(output, tmp_path, monkeypatch):
+    experiment = experiments.get("stereo")
+    monkeypatch.setattr(
+        type(experiment), "presets", {"smoke": {**experiment.presets["smoke"], "lights": [8], "seeds": [0, 1]}}
+    )
+    outcome = experiments.run("stereo", preset="smoke", methods=["ls", "rnd4"], seeds=[1], output=tmp_path)
+    assert outcome.tasks == 2
+    results = json.loads((outcome.folder / "results.json").read_text())
+    assert "Error maps of draw 1" in results["figures"][0]["caption"]
+    assert all("map" not in row["where"] for row in results["summary"])
+    results = json.loads(
+        (experiments.run("stereo", preset="smoke", methods=["ls"], output=tmp_path).folder / "results.json").read_text()
+    )
+    cells = results["tables"][0]["rows"][0]  # two draws of one method, one of the other
+    assert ["±" in cell for cell in cells] == [False, True, False]
+    with pytest.raises(ValueError, match="method must be one of 'ls'"):
+        experiments.run("stereo", preset="smoke", methods=["ista"], output=tmp_path)
+
+
+def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, tmp_path):
+    from maxsparse.experiments import stereo as module
+    from maxsparse.stereo.methods import METHODS
+
+    experiment = experiments.get("stereo")
+    before = experiment.depends({"method": "auto"})
+    assert len(before) == 1
+    assert experiment.depends({"method": "ls"}) == []
+    (tmp_path / "other").write_bytes(b"other weights")
+    monkeypatch.setattr(module, "bundled_path", lambda: tmp_path / "other")
+    assert experiment.depends({"method": "auto"}) != before
+    monkeypatch.setitem(METHODS, "mine", METHODS["ls"])
+    assert experiment.known_methods()[-1] == "mine"
+
+
+def test_stereo_renders_a_draw_once(tmp_path, monkeypatch):
+    from maxsparse.experiments import stereo_rigs
+
+    rendered = []
+
+    def render(lights, *, size, rng):
+        rendered.append(rng)
+        return stereo_rigs._ball(size, lights)
+
+    monkeypatch.setattr(stereo_rigs.stereo, "render", render)
+    settings = {"object": "bunny", "size": 16, "lights": [6, 12]}
+    first = stereo_rigs.photographs(settings, 3, tmp_path)
+    stereo_rigs._photographs.cache_clear()  # as another process would begin
+    second = stereo_rigs.photographs(settings, 3, tmp_path)
+    assert rendered == [3]
+    assert len(first.lights) == 12
+    for name in ("readings", "lights", "mask", "normals"):
+        np.testing.assert_allclose(getattr(second, name), getattr(first, name), rtol=1e-6)
+
+
+def test_clustered_claims_about_methods_that_were_not_run_are_untested(output):
+    outcome = experiments.run("clustered", preset="smoke", output=output)
+    results = json.loads((outcome.folder / "results.json").read_text())
+    records = [
+        experiments.Record(r["where"], {k: np.nan if v is None else v for k, v in r["values"].items()})
+        for task in results["tasks"]
+        for r in task["records"]
+    ]
+    experiment = experiments.get("clustered")
+    settings = experiment.presets["smoke"]
+    of_all = {v.claim.key: v.verdict for v in experiment.judge(settings, experiments.Data(records))}
+    without = [r for r in records if r.where.get("method") not in ("iht", "l1", "sbl-whitened", "aiht")]
+    of_rest = {v.claim.key: v.verdict for v in experiment.judge(settings, experiments.Data(without))}
+    for key in ("iht", "l1", "sbl", "beyond"):
+        assert of_all[key] != "untested"
+        assert of_rest[key] == "untested"
+
+
 def test_unbiased_bases():
     dictionary = clustered_bases(16, 0.01, np.random.default_rng(0))
     first, second = dictionary.details[:, 0::2], dictionary.details[:, 1::2]

@@ -8,6 +8,7 @@ import pytest
 
 from maxsparse import experiments
 from maxsparse.experiments import Claim, Data, Experiment, Method, Picture, Record, Table, registry
+from maxsparse.experiments.experiment import all_below
 
 
 class Toy(Experiment):
@@ -298,3 +299,73 @@ def test_series_means_and_spreads():
     assert series.spread.tolist() == [1, 1]
     assert data.select(x=2, seed=1).records[0].values == {"y": 3}
     assert data.series("x", "z").x.tolist() == []
+
+
+def test_records_without_values_are_not_summarised():
+    data = Data([Record({"x": 1, "seed": 0}, {"y": 2.0}), Record({"x": 1, "seed": 0, "map": "…"}, {})])
+    assert [row["where"] for row in data.summary()] == [{"x": 1}]
+
+
+def test_what_was_not_measured_is_untested():
+    assert all_below((1.0, 2.0), (0.0, 0.5)) is True
+    assert all_below((1.0, 2.0), (0.5, 0.5)) is False
+    assert all_below((1.0, 2.0), (float("nan"), 0.5)) is None
+
+
+def test_stopping_a_fresh_run_says_how_to_resume(toy, tmp_path):
+    toy.stop_at = 2
+    with pytest.raises(experiments.Interrupted, match="the same command without --fresh takes up the others"):
+        experiments.run("toy", output=tmp_path, fresh=True)
+
+
+def test_a_broken_plug_in_is_named_at_every_call(monkeypatch):
+    class Entry:
+        def __init__(self, name, thing):
+            self.name, self.value, self.thing = name, f"package:{name}", thing
+
+        def load(self):
+            return self.thing
+
+    entries = [Entry("good", Method("good", "Good", lambda problem, Y: Y)), Entry("bad", 3)]
+    monkeypatch.setattr(registry, "_experiments", {})
+    monkeypatch.setattr(registry, "_methods", {})
+    monkeypatch.setattr(registry, "_entry_points_loaded", False)
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"the plug-in 'bad' .* cannot be used"):
+            experiments.names()
+    del entries[1]
+    assert "good" in experiments.methods()
+
+
+def curve(method, accuracies):
+    """Return records of one method: the same accuracy, strict and loose, from d = 2 on."""
+    return [
+        Record({"method": method, "d": d, "seed": 0}, {"strict": value, "loose": value})
+        for d, value in enumerate(accuracies, start=2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "verdict"),
+    [
+        ([0.9, 0.5, 0.2], [0.5, 0.2, 0.1], "holds"),
+        ([0.9, 0.5, 0.1], [0.5, 0.2, 0.2], "does not hold"),  # behind at the last
+        ([0.9, 0.5, 0.2], [0.9, 0.2, 0.2], "does not hold"),  # ahead at one of three only
+    ],
+)
+def test_uniformly_higher_is_more_than_level(own, other, verdict):
+    data = Data([*curve("residual", own), *curve("ista", other), *curve("iht", other)])
+    verdicts = {
+        v.claim.key: v.verdict for v in experiments.get("basic").judge({"N": 500, "sparsities": [2, 3, 4]}, data)
+    }
+    assert verdicts["optimisers"] == verdict
+    assert verdicts["learners"] == "untested"
+
+
+def test_a_tie_outperforms_nothing():
+    judge = experiments.get("lstm").judge
+    tie = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.4])])
+    better = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.2])])
+    assert [v.verdict for v in judge({"N": 500}, tie)] == ["does not hold", "untested"]
+    assert [v.verdict for v in judge({"N": 500}, better)] == ["holds", "untested"]

@@ -31,10 +31,11 @@ def test_robust_methods_beat_least_squares(matt_ball):
     assert error["auto"] < 1.0
 
 
-def test_chunks_and_threads_change_nothing(matt_ball, monkeypatch):
-    whole = stereo.estimate_normals(matt_ball, "consensus", n_threads=1)
+@pytest.mark.parametrize("method", ["consensus", "auto"])
+def test_chunks_and_threads_change_nothing(matt_ball, monkeypatch, method):
+    whole = stereo.estimate_normals(matt_ball, method, n_threads=1)
     monkeypatch.setattr(estimate, "CHUNK_PIXELS", 100)
-    parts = stereo.estimate_normals(matt_ball, "consensus")
+    parts = stereo.estimate_normals(matt_ball, method)
     np.testing.assert_array_equal(whole.normals, parts.normals)
 
 
@@ -76,6 +77,18 @@ def test_unknown_method_and_own_method(matt_ball, monkeypatch):
     monkeypatch.setattr("maxsparse.stereo.methods.METHODS", dict(METHODS))
     with pytest.raises(ValueError, match="exists already"):
         stereo.register("ls", lambda readings, lights: None)
+
+    def upright(readings, lights, *, tilt=0.0):
+        """Say that every surface faces the camera."""
+        scaled = np.tile([tilt, 0.0, 0.5], (len(readings), 1))
+        return stereo.Fit.from_scaled(scaled, np.ones(readings.shape, dtype=bool), np.ones(len(readings)))
+
+    stereo.register("upright", upright)
+    result = stereo.estimate_normals(matt_ball, "upright")
+    np.testing.assert_array_equal(result.normals[matt_ball.mask], np.tile([0.0, 0.0, 1.0], (matt_ball.mask.sum(), 1)))
+    assert (result.albedo[matt_ball.mask] == 0.5).all()
+    tilted = stereo.estimate_normals(matt_ball, "upright", tilt=0.5).normals[matt_ball.mask]
+    np.testing.assert_allclose(tilted, np.tile([0.5, 0.0, 0.5], (len(tilted), 1)) * np.sqrt(2))
 
 
 def test_colour_is_the_albedo_times_the_tint():

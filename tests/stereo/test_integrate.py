@@ -85,3 +85,9 @@ def test_bad_input():
         stereo.integrate(np.ones((4, 4)))
     with pytest.raises(ValueError, match="K must be 3×3"):
         stereo.integrate(n + np.array([0, 0, 1]), K=np.zeros((3, 3)))
+
+
+def test_a_skewed_camera_is_refused():
+    n = np.broadcast_to(np.array([0.0, 0.0, 1.0]), (4, 4, 3))
+    with pytest.raises(ValueError, match="skew"):
+        stereo.integrate(n, K=[[500, 3, 2], [0, 500, 2], [0, 0, 1]])

@@ -127,6 +127,7 @@ def test_a_pixel_does_not_depend_on_its_batch(name):
 def test_black_and_flat_pixels_do_no_harm(name):
     o, lights, _ = rough_readings(6)
     o[1], o[2], o[3, 2:] = 0.0, 1.0, 0.0
+    o[4], o[5] = o[4] - 0.05, -o[5]  # a dark frame too bright, and one that was subtracted the wrong way round
     fit = find_method(name)(o, lights, **options(name))
     assert np.isfinite(fit.normals).all()
     assert np.isfinite(fit.albedo).all()
@@ -135,10 +136,11 @@ def test_black_and_flat_pixels_do_no_harm(name):
     assert fit.confidence[1] == 0
 
 
-def test_least_squares_on_real_photographs(data):
-    """The published figures of the benchmark's baseline."""
-    for name, degrees in (("ball", 4.17), ("cat", 8.41), ("reading", 19.94)):
-        scene = stereo.load(data(f"diligent_{name}.npz"))
-        assert stereo.estimate_normals(scene, "ls").mean_error == pytest.approx(degrees, abs=0.05)
-        auto = stereo.estimate_normals(scene.select(range(0, 96, 3)), "auto").mean_error
-        assert auto < 0.85 * degrees
+@pytest.mark.parametrize(
+    ("name", "least_squares", "auto"), [("ball", 4.17, 1.92), ("cat", 8.41, 4.87), ("reading", 19.94, 10.15)]
+)
+def test_real_photographs(data, name, least_squares, auto):
+    """The published figures of the benchmark's baseline, and no more than 5 % above what ``auto`` was measured at."""
+    scene = stereo.load(data(f"diligent_{name}.npz"))
+    assert stereo.estimate_normals(scene, "ls").mean_error == pytest.approx(least_squares, abs=0.05)
+    assert stereo.estimate_normals(scene, "auto").mean_error < 1.05 * auto

@@ -1,5 +1,9 @@
 """The paper's network, trained for a moment."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -41,3 +45,17 @@ def test_the_cache_is_used_and_a_foreign_network_refused(trained, tmp_path, monk
     with pytest.raises(ValueError, match="another number of lights than 9"):
         network(np.ones((1, 9)), other, model=trained)
     assert networks.load(trained).arrays["Phi"].shape == (5, 8)
+
+
+def test_a_training_that_was_stopped_leaves_no_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXSPARSE_CACHE", str(tmp_path))
+    asked = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))  # Ctrl-C, a second into the training
+    asked.start()
+    with pytest.raises(KeyboardInterrupt):
+        network(np.ones((2, 8)), LIGHTS, minutes=5.0, device="cpu")
+    asked.join()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_networks_trained_for_longer_have_a_file_of_their_own():
+    assert cached_path(LIGHTS, 1.0) != cached_path(LIGHTS, 10.0) == cached_path(LIGHTS)

@@ -119,7 +119,7 @@ def test_benchmark_layout(tmp_path):
 
 def test_results_beside_photographs_are_not_taken_for_them(tmp_path):
     folder = make_folder(tmp_path, COLOUR8, ".png")
-    for name in ("mask", "normals", "normal_map", "albedo", "shot.mask", "confidence"):
+    for name in ("mask", "normals", "normal_map", "albedo", "shot.mask", "confidence", "error"):
         write(folder / f"{name}.png", COLOUR8[0, ..., 0])
     assert len(photographs(folder)) == 12
 

@@ -92,3 +92,34 @@ def test_nan_in_the_mask_is_refused_and_outside_it_is_ignored():
         stereo.make_scene(images, LIGHTS)
     mask = np.array([[0, 1], [1, 1]])
     assert np.isfinite(stereo.make_scene(images, LIGHTS, mask=mask).readings).all()
+
+
+def test_lights_are_chosen_by_numbers_or_by_a_mask():
+    scene = stereo.make_scene(np.ones((6, 2, 2)), LIGHTS, names="abcdef")
+    kept = np.array([True, False, True, True, False, True])
+    assert scene.select(kept).names == ("a", "c", "d", "f")
+    assert scene.select([-1, 0, 1, 2]).names == ("f", "a", "b", "c")
+    for bad, message in (
+        (kept[:5], r"must have shape \(6,\)"),
+        ([0, 1, 2, 6], "lights 0 to 5, got number 6"),
+        ([0, 1, 2, -7], "got number -7"),
+        ([0.0, 1.0, 2.0, 3.0], "whole numbers"),
+        ([[0, 1, 2, 3]], "whole numbers"),
+        ([], "at least 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scene.select(bad)
+
+
+def test_what_no_scene_can_be_made_of():
+    images = np.ones((6, 2, 2))
+    with pytest.raises(ValueError, match="mask holds NaN"):
+        stereo.make_scene(images, LIGHTS, mask=[[1, np.nan], [0, 1]])
+    with pytest.raises(ValueError, match="hold no pixel"):
+        stereo.make_scene(np.ones((6, 0, 2)), LIGHTS)
+    normals = np.zeros((2, 2, 3))
+    normals[0, 1] = np.nan
+    with pytest.raises(ValueError, match="true normals hold NaN"):
+        stereo.make_scene(images, LIGHTS, normals=normals)
+    mask = np.array([[1, 0], [1, 1]])  # outside the mask nobody looks
+    assert stereo.make_scene(images, LIGHTS, mask=mask, normals=normals).normals[0, 1].tolist() == [0, 0, 0]

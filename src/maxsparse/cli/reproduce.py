@@ -39,11 +39,12 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper: pictures, tables, and what the paper claims next to what was measured.
 
-    Ctrl-C loses at most the task at hand; the same command resumes.
+    Ctrl-C loses at most the task at hand; the same command resumes, unless --fresh makes it begin anew.
 
     Example: maxsparse reproduce rank-one --preset smoke
     """
     from maxsparse import experiments
+    from maxsparse.experiments import registry
 
     known = experiments.names()
     if list_all:
@@ -61,17 +62,21 @@ def reproduce(
             experiments.get(name)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="NAME") from error
-    wanted = _wanted_methods(methods)
+    asked = known if name == "all" else [name]
+    wanted = _wanted_methods(methods, asked)
     chosen = _wanted_seeds(seeds)
     figures = []
     try:
-        for each in known if name == "all" else [name]:
-            compares = bool(experiments.get(each).methods)
+        for each in asked:
+            compared = registry.methods_of(experiments.get(each))
+            own = [method for method in wanted or () if method in compared]
+            if name == "all" and wanted and compared and not own:
+                continue  # it compares other methods
             outcome = experiments.run(
                 each,
                 preset=preset,
                 output=output,
-                methods=wanted if compares or name != "all" else None,
+                methods=wanted if name != "all" else own or None,
                 seeds=chosen,
                 jobs=jobs,
                 scheduler=scheduler,
@@ -89,15 +94,16 @@ def reproduce(
         print_json({"preset": preset, "experiments": figures})
 
 
-def _wanted_methods(methods: str | None) -> list[str] | None:
+def _wanted_methods(methods: str | None, asked: list[str]) -> list[str] | None:
     if methods is None:
         return None
     from maxsparse import experiments
+    from maxsparse.experiments import registry
 
     wanted = [method.strip() for method in methods.split(",") if method.strip()]
-    known = experiments.methods()
+    known = dict.fromkeys(method for each in asked for method in registry.methods_of(experiments.get(each)))
     for method in wanted:
-        if method not in known:
+        if known and method not in known:
             raise typer.BadParameter(f"{method!r} is not one of {', '.join(known)}", param_hint="--methods")
     if not wanted:
         raise typer.BadParameter("name at least one method", param_hint="--methods")

@@ -44,6 +44,7 @@ def estimate(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("stereo-out"),
     method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl, rnd4 or network.")] = "auto",
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
+    intensities: Annotated[Path | None, typer.Option(help="File of the lights' intensities, one row each.")] = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
     camera: Annotated[Path | None, typer.Option(help="File of the 3×3 camera matrix, for perspective depth.")] = None,
     gamma: Annotated[float, typer.Option(help="2.2 for photographs that are not linear.")] = 1.0,
@@ -54,21 +55,23 @@ def estimate(
 ) -> None:
     """Estimate normals, depth and a mesh from photographs under known lights.
 
-    Writes normals, confidence, albedo and depth as .npy and 16-bit .png, the mesh, and viewer.html, a page in which the
-    object can be relit.
+    Writes normals, confidence and albedo as .npy and 16-bit .png, depth as .npy, the mesh, and viewer.html, a page in
+    which the object can be relit.
 
     Example: maxsparse stereo photographs -o out
     """
     from maxsparse import stereo
+    from maxsparse.stereo.output import check_request
 
     begun = time.perf_counter()
+    formats = [word.strip() for word in mesh.split(",") if word.strip()]
     with _spoken_warnings():
-        scene = stereo.load(source, lights=lights, mask=mask, gamma=gamma, key=key)
+        K = None if camera is None else stereo.read_lights(camera)
+        scene = stereo.load(source, lights=lights, intensities=intensities, mask=mask, gamma=gamma, key=key)
         if not as_json:
             typer.echo(f"{scene!r}")
-        K = None if camera is None else stereo.read_lights(camera)
+        check_request(output, K=K, meshes=formats)
         result = stereo.estimate_normals(scene, method, progress=True)
-    formats = [word.strip() for word in mesh.split(",") if word.strip()]
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
     seconds = time.perf_counter() - begun
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 
 from maxsparse.experiments.clustered import proved_constant
 from maxsparse.experiments.data import Data
-from maxsparse.experiments.experiment import Experiment, Verdict
+from maxsparse.experiments.experiment import Experiment, Verdict, all_below
 from maxsparse.theory import IHT_THRESHOLD
 
 FAILURE = 0.5  # a method that finds fewer supports than this fails
@@ -22,6 +22,9 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
             data.mean("strict", kind="epsilon", method=method, epsilon=small, k_x=k_x, k_c=k_c)
             for k_x, k_c in ((alone_x, alone_c), (shared_x, shared_c))
         )
+
+    def fails(*shares: float) -> bool | None:
+        return all_below(*((share, FAILURE) for share in shares))
 
     def say(*methods: str) -> str:
         parts = [f"{method} {alone:.2f} and {shared:.2f}" for method in methods for alone, shared in [pair(method)]]
@@ -45,14 +48,14 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
             f"{1 - plain.min():.1e}, and {1 - whitened.min():.1e} after whitening; other W and D were not tried.",
             bool(whitened.min() > 0.99),
         ),
-        experiment.verdict("iht", say("iht", "iht-whitened"), max(*iht, *pair("iht-whitened")) < FAILURE),
+        experiment.verdict("iht", say("iht", "iht-whitened"), fails(*iht, *pair("iht-whitened"))),
         experiment.verdict(
             "l1",
             f"{say('l1', 'l1-whitened')} Where two nonzeros share a cluster: {one:.2f} if they have one sign, "
             f"{two:.2f} if not.",
-            max(l1) < FAILURE,
+            fails(*l1),
         ),
-        experiment.verdict("sbl", say("sbl", "sbl-whitened"), max(sbl) < FAILURE),
+        experiment.verdict("sbl", say("sbl", "sbl-whitened"), fails(*sbl)),
         experiment.verdict(
             "aiht",
             f"On three unbiased bases with n = {settings['proved']['n']}, δ_{order} ≤ {bound:.4f} (1/√32 is "
@@ -63,6 +66,6 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
         experiment.verdict(
             "beyond",
             say("aiht") + f" There the condition does not hold: its constant is at least {lower.min():.2f}.",
-            bool(min(aiht) > 0.9 and lower.min() > IHT_THRESHOLD),
+            all_below((0.9, aiht[0]), (0.9, aiht[1]), (IHT_THRESHOLD, float(lower.min()))),
         ),
     ]

@@ -79,6 +79,8 @@ class Data:
         """Return mean, standard deviation and count over seeds for every other combination of parameters."""
         groups: dict[tuple[tuple[str, Any], ...], dict[str, list[float]]] = {}
         for record in self.records:
+            if not record.values:  # it carries something to show, such as a picture, which is in the tasks already
+                continue
             key = tuple((name, value) for name, value in record.where.items() if name != "seed")
             columns = groups.setdefault(key, {})
             for name, value in record.values.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from maxsparse.experiments.recipes import Recipe
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["HOLDS", "NOT", "UNTESTED", "Claim", "Experiment", "Picture", "Table", "Verdict"]
+__all__ = ["HOLDS", "NOT", "UNTESTED", "Claim", "Experiment", "Picture", "Table", "Verdict", "all_below"]
 
 HOLDS, NOT, UNTESTED = "holds", "does not hold", "untested"
 
@@ -56,6 +57,13 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+def all_below(*pairs: tuple[float, float]) -> bool | None:
+    """Tell whether the first number of every pair is below the second; None where one of them was not measured."""
+    if any(math.isnan(value) for pair in pairs for value in pair):
+        return None
+    return all(first < second for first, second in pairs)
+
+
 class Experiment(ABC):
     """Base of all experiments; one file each.
 
@@ -86,6 +94,14 @@ class Experiment(ABC):
 
     def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
         """List the networks that a task needs; they are trained before it, once for all tasks and experiments."""
+        return []
+
+    def known_methods(self) -> list[str] | None:
+        """List the methods that it can compare; None for those of the registry, plug-ins included."""
+        return None
+
+    def depends(self, task: dict[str, Any]) -> list[str]:
+        """List hashes of what a task uses besides settings, networks and registered methods: weights of the package."""
         return []
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:

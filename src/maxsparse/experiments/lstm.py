@@ -36,7 +36,9 @@ class Lstm(Curves):
         verdicts = []
         for key, more in (("sbl", f" The LSTM has s-acc {at_three:.4f} at d = 3."), ("residual", "")):
             strict, loose = (duel(own, data.select(method=key), m, settings["N"]) for m in ("strict", "loose"))
-            holds = None if not strict.cells else not strict.behind and not loose.behind
+            # Behind at no d under either metric, and ahead somewhere: a tie everywhere outperforms nothing.
+            better = bool(strict.ahead or loose.ahead) and not strict.behind and not loose.behind
+            holds = better if strict.cells else None
             measured = (
                 f"d ≥ 2: strict {strict}, mean difference {strict.mean:+.3f}; loose {loose}, {loose.mean:+.3f}.{more}"
             )

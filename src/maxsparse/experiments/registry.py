@@ -10,7 +10,7 @@ from typing import Any
 from maxsparse.experiments.experiment import Experiment
 from maxsparse.experiments.methods import BUILT_IN, Method
 
-__all__ = ["GROUP", "get", "methods", "names", "register"]
+__all__ = ["GROUP", "get", "methods", "methods_of", "names", "register"]
 
 GROUP = "maxsparse.experiments"
 # Loaded when first asked for: the list of names needs none of them.
@@ -73,7 +73,7 @@ def get(name: str) -> Experiment:
     known = names()
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"there is no experiment {name!r}{hint} Known are: {', '.join(known)}")
     if name in _experiments:
         return _experiments[name]
@@ -88,6 +88,14 @@ def methods() -> dict[str, Method]:
     return {**BUILT_IN, **_methods}
 
 
+def methods_of(experiment: Experiment) -> list[str]:
+    """Return the names of all methods that an experiment can compare; none where it compares none."""
+    if not experiment.methods:
+        return []
+    own = experiment.known_methods()
+    return list(methods()) if own is None else own
+
+
 def plug_ins() -> list[str]:
     """Return the names of the methods that came from outside."""
     _load_entry_points()
@@ -98,9 +106,18 @@ def _load_entry_points() -> None:
     global _entry_points_loaded
     if _entry_points_loaded:
         return
+    known, known_methods = set(_experiments), set(_methods)
+    try:
+        for entry in entry_points(group=GROUP):
+            _load(entry)
+    except ValueError:
+        # A broken plug-in is named at every call, not at the first alone; those before it must not count as taken then.
+        for name in set(_experiments) - known:
+            del _experiments[name]
+        for name in set(_methods) - known_methods:
+            del _methods[name]
+        raise
     _entry_points_loaded = True
-    for entry in entry_points(group=GROUP):
-        _load(entry)
 
 
 def _load(entry: EntryPoint) -> None:

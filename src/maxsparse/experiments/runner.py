@@ -25,8 +25,9 @@ NETWORKS = ".networks"  # folder of trained networks, beside the presets: all ex
 class Interrupted(Exception):
     """A run was stopped by the user; what is done is on disk."""
 
-    def __init__(self, done: int, total: int) -> None:
-        super().__init__(f"interrupted after {done} of {total} tasks; the same command takes up the others")
+    def __init__(self, done: int, total: int, *, fresh: bool = False) -> None:
+        command = "the same command without --fresh" if fresh else "the same command"
+        super().__init__(f"interrupted after {done} of {total} tasks; {command} takes up the others")
         self.done, self.total = done, total
 
 
@@ -127,7 +128,7 @@ def run(
         verdicts = write_report(experiment, preset, settings, done, folder, command)
         finished = True
     except KeyboardInterrupt as stop:
-        raise Interrupted(sum(map(journal.has, wanted)), len(wanted)) from stop
+        raise Interrupted(sum(map(journal.has, wanted)), len(wanted), fresh=fresh) from stop
     finally:
         journal.close(finished)
     return Outcome(folder, verdicts, len(wanted), len(wanted) - len(missing))
@@ -138,11 +139,13 @@ def _key(experiment: Experiment, settings: dict[str, Any], task: dict[str, Any])
     recipes: list[Recipe] = experiment.recipes(settings, task)
     method = registry.methods().get(task.get("method", ""))
     depends = [recipe.key for recipe in recipes] + ([method.depends()] if method and method.depends() else [])
-    return fingerprint(experiment.name, settings, depends)
+    return fingerprint(experiment.name, settings, [*depends, *experiment.depends(task)])
 
 
 def _usual_methods(experiment: Experiment) -> list[str]:
-    return list(dict.fromkeys([*experiment.methods, *registry.plug_ins()])) if experiment.methods else []
+    if not experiment.methods:
+        return []
+    return experiment.known_methods() or list(dict.fromkeys([*experiment.methods, *registry.plug_ins()]))
 
 
 def _chosen_seeds(settings: dict[str, Any], seeds: Sequence[int] | None) -> list[int]:
@@ -160,7 +163,6 @@ def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> li
         return []
     if methods is None:
         return _usual_methods(experiment)
-    known = registry.methods()
     for method in methods:
-        check_choice(method, "method", tuple(known))
+        check_choice(method, "method", tuple(registry.methods_of(experiment)))
     return list(dict.fromkeys(methods))

@@ -143,6 +143,7 @@ def estimate_normals(
     True
     """
     from maxsparse.solvers._contract import threads
+    from maxsparse.stereo.methods.neighbours import decide  # compiled code: not before there is work for it
 
     solver = find_method(method)
     if takes_rng(solver):
@@ -150,7 +151,7 @@ def estimate_normals(
     starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
     with threads(n_threads):
         fits = [_fit_chunk(solver, scene, first, options) for first in track(starts, method, progress)]
-    fit = Fit.join(fits)
+        fit = decide(Fit.join(fits), scene.mask)
     result = NormalMap(
         scene.picture(fit.normals),
         scene.picture(fit.confidence),

@@ -41,7 +41,7 @@ def integrate(
     mask : ndarray of shape (H, W), bool, or None, default=None
         None: where the normals are not zero.
     K : array-like of shape (3, 3) or None, default=None
-        Camera matrix in pixels, with the origin at the top left pixel; None is an orthographic camera.
+        Camera matrix in pixels without skew, with the origin at the top left pixel; None is an orthographic camera.
     confidence : ndarray of shape (H, W) or None, default=None
         Weight of every pixel.
     discontinuities : int, default=0
@@ -94,10 +94,12 @@ def integrate(
 
 
 def check_camera(K: ArrayLike) -> NDArray[np.float64]:
-    """Return a camera matrix (3, 3) with positive focal lengths."""
+    """Return a camera matrix (3, 3) with positive focal lengths and no skew."""
     matrix = check_matrix(K, "K").astype(np.float64)
     if matrix.shape != (3, 3) or matrix[0, 0] <= 0 or matrix[1, 1] <= 0 or abs(matrix[2, 2] - 1) > 1e-9:
         raise ValueError("K must be 3×3 with positive focal lengths K[0, 0], K[1, 1] and K[2, 2] = 1")
+    if np.abs(matrix[[0, 1, 2, 2], [1, 0, 0, 1]]).max() > 1e-6 * matrix[0, 0]:
+        raise ValueError("K must hold focal lengths and the principal point alone; a skew K[0, 1] is not supported")
     return matrix
 
 
@@ -193,7 +195,10 @@ def _laplace(
     right = np.bincount(b, targets, P) - np.bincount(a, targets, P)
     with warnings.catch_warnings():
         warnings.simplefilter("error", MatrixRankWarning)
-        return np.atleast_1d(spsolve(A, right, permc_spec="MMD_AT_PLUS_A"))
+        try:
+            return np.atleast_1d(spsolve(A, right, permc_spec="MMD_AT_PLUS_A"))
+        except MatrixRankWarning as error:
+            raise ValueError("the normals do not fix a depth: the equations are singular; check the normals") from error
 
 
 def _bilateral(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from maxsparse._validation import FloatArray, check_choice
 from maxsparse.files import atomic_write
 from maxsparse.stereo.estimate import NormalMap
 from maxsparse.stereo.images import needs
-from maxsparse.stereo.integrate import integrate
+from maxsparse.stereo.integrate import check_camera, integrate
 from maxsparse.stereo.mesh import FORMATS, make_mesh, write_mesh
 from maxsparse.stereo.viewer import write_viewer
 
-__all__ = ["normals_picture", "write_all", "write_png"]
+__all__ = ["check_request", "normals_picture", "write_all", "write_png"]
 
+WHITE = 0.99  # share of the pixels whose albedo the picture shows unclipped
 ERROR_RANGE = 30.0  # degrees that the error picture's brightest colour stands for
 
 
@@ -51,13 +53,10 @@ def write_all(
     Returns
     -------
     paths : list of path
-        normals.npy, normals.png (16 bits, (n + 1)/2), confidence.npy/.png, albedo.npy/.png, depth.npy, the meshes and
-        viewer.html; error.npy/.png where the true normals are known.
+        normals.npy, normals.png (16 bits, (n + 1)/2), confidence.npy/.png, albedo.npy/.png (16 bits, white is the 99th
+        percentile), depth.npy, the meshes and viewer.html; error.npy/.png where the true normals are known.
     """
-    for kind in meshes:
-        check_choice(kind, "a mesh's format", FORMATS)
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    target = check_request(folder, K=K, meshes=meshes)
     depth = integrate(result.normals, result.mask, K=K, confidence=result.confidence, discontinuities=discontinuities)
     arrays = {"normals": result.normals, "confidence": result.confidence, "albedo": result.albedo, "depth": depth}
     if result.error is not None:
@@ -65,7 +64,7 @@ def write_all(
     pictures: dict[str, NDArray[Any]] = {
         "normals": normals_picture(result.normals),
         "confidence": _sixteen_bits(result.confidence),
-        "albedo": _sixteen_bits(result.colour / max(float(result.colour.max()), 1e-12)),
+        "albedo": _sixteen_bits(result.colour / _bright(result.colour[result.mask])),
     }
     if result.error is not None:
         pictures["error"] = error_picture(result.error)
@@ -86,6 +85,21 @@ def write_all(
         written.append(target / "viewer.html")
         write_viewer(result, depth, written[-1], K=K)
     return written
+
+
+def check_request(
+    folder: str | os.PathLike[str], *, K: ArrayLike | None = None, meshes: Sequence[str] = FORMATS
+) -> Path:
+    """Refuse what :func:`write_all` would fail on, before hours of work depend on it; make the folder and return it."""
+    for kind in meshes:
+        check_choice(kind, "a mesh's format", FORMATS)
+    if K is not None:
+        check_camera(K)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=target):  # an error here says that the folder cannot be written to
+        pass
+    return target
 
 
 def write_png(picture: NDArray[Any], path: str | os.PathLike[str]) -> None:
@@ -118,6 +132,11 @@ def error_picture(error: NDArray[np.float64]) -> NDArray[np.uint8]:
 
     coloured = colormaps["inferno"](np.nan_to_num(error) / ERROR_RANGE, bytes=True)[..., :3]
     return np.where(np.isfinite(error)[..., None], coloured, 0).astype(np.uint8)
+
+
+def _bright(colour: FloatArray) -> float:
+    """Return what the albedo's picture shows as white: one pixel in a highlight must not darken all others."""
+    return max(float(np.quantile(colour.max(axis=1), WHITE)), 1e-12)
 
 
 def _sixteen_bits(values: FloatArray) -> NDArray[np.uint16]:

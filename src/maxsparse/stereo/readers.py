@@ -31,7 +31,9 @@ LIGHT_FILES = ("light_directions.txt", "lights.txt", "lights.npy", "lights.csv",
 INTENSITY_FILES = ("light_intensities.txt", "intensities.txt", "light_intensities.npy", "intensities.npy")
 STACK_FILES = ("images.npy", "images.npz")
 # What stands in a folder of photographs without being one of them.
-NOT_PHOTOGRAPHS = re.compile(r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence)([._-]|$)", re.I)
+NOT_PHOTOGRAPHS = re.compile(
+    r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence|error)([._-]|$)", re.I
+)
 
 
 def load(
@@ -57,7 +59,8 @@ def load(
     intensities : path or array-like of shape (q,) or (q, 3), default=None
         Brightness of the lights. None: the file beside the photographs, or 1.
     mask : path or array-like of shape (H, W), default=None
-        Nonzero on the object. None: the image named mask beside the photographs, or every pixel.
+        Above half of its largest value on the object. None: the image named mask beside the photographs, or every
+        pixel.
     gamma : float, default=1.0
         Exponent that makes the stored values linear; 2.2 for photographs straight from a camera's JPEG.
     key : str or None, default=None

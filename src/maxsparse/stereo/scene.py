@@ -76,14 +76,14 @@ class Scene:
 
         Parameters
         ----------
-        lights : sequence of int
-            Their numbers, at least four of them, not coplanar.
+        lights : sequence of int, or mask of shape (q,)
+            Their numbers, at least four of them, not coplanar; or True for those to keep.
 
         Returns
         -------
         scene : Scene
         """
-        chosen = np.asarray(lights, dtype=np.intp)
+        chosen = _numbers(lights, len(self.lights))
         names = tuple(self.names[i] for i in chosen) if self.names else ()
         directions = check_lights(self.lights[chosen], len(chosen))
         return replace(self, readings=self.readings[:, chosen], lights=directions, names=names)
@@ -91,6 +91,20 @@ class Scene:
     def picture(self, values: ArrayLike) -> NDArray[Any]:
         """Lay values of the P pixels, (P, …), out as an (H, W, …) picture that is zero outside the mask."""
         return spread(np.asarray(values), self.mask)
+
+
+def _numbers(lights: ArrayLike, q: int) -> NDArray[np.intp]:
+    """Return the numbers of the lights that a list or a mask of them names."""
+    chosen = np.asarray(lights)
+    if chosen.dtype == bool:
+        if chosen.shape != (q,):
+            raise ValueError(f"a mask of the lights must have shape ({q},), got {chosen.shape}")
+        return np.flatnonzero(chosen)
+    if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
+        raise ValueError(f"lights must be a list of whole numbers or a mask, got {lights!r}")
+    if chosen.size and not (-q <= chosen.min() and chosen.max() < q):
+        raise ValueError(f"there are lights 0 to {q - 1}, got number {chosen[(chosen < -q) | (chosen >= q)][0]}")
+    return chosen.astype(np.intp)
 
 
 def spread(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
@@ -141,7 +155,12 @@ def make_scene(
     stack = np.asarray(images)
     if stack.ndim not in (2, 3, 4):
         raise ValueError(f"images must be (q, H, W) or (q, H, W, 3), got shape {stack.shape}")
-    region = None if mask is None else np.asarray(mask) != 0
+    if 0 in stack.shape:
+        raise ValueError(f"images of shape {stack.shape} hold no pixel")
+    given = None if mask is None else np.asarray(mask)
+    if given is not None and np.issubdtype(given.dtype, np.floating) and np.isnan(given).any():
+        raise ValueError("mask holds NaN; say of every pixel whether it shows the object")
+    region = None if given is None else given != 0
     if region is not None and (region.ndim != 2 or not region.any()):
         raise ValueError(f"mask must be 2-D with at least one pixel set, got shape {region.shape}")
     flat = _at_pixels(stack, region)
@@ -258,8 +277,10 @@ def _at_pixels(stack: NDArray[Any], region: NDArray[np.bool_] | None) -> NDArray
 
 def _truth(normals: NDArray[Any], region: NDArray[np.bool_]) -> FloatArray:
     """Return true normals as an (H, W, 3) picture."""
-    if normals.shape == (int(region.sum()), 3):
-        return spread(normals.astype(np.float64), region)
-    if normals.shape != (*region.shape, 3):
+    listed = normals.shape == (int(region.sum()), 3)
+    if not listed and normals.shape != (*region.shape, 3):
         raise ValueError(f"true normals have shape {normals.shape}, but the mask is {region.shape}")
-    return np.where(region[..., None], normals.astype(np.float64), 0.0)
+    inside = normals.astype(np.float64) if listed else normals[region].astype(np.float64)
+    if not np.isfinite(inside).all():
+        raise ValueError("the true normals hold NaN or Inf inside the mask; leave these pixels out of it")
+    return spread(inside, region)

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from maxsparse.solvers._kernels import axpy_rows
-from maxsparse.stereo.methods._kernels import FAST
+from maxsparse.stereo.methods._kernels import FAST, cofactors, moments
 
 N_FEATURES = 12  # of a reading
 N_SUMMARY = 3  # of a pixel in one round
@@ -76,26 +76,17 @@ def pool(h: NDArray[Any], lit: NDArray[Any], summary: NDArray[Any], pooled: NDAr
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def weighted_fit(o: NDArray[Any], L: NDArray[Any], logits: NDArray[Any], lit: NDArray[Any], x: NDArray[Any]) -> float:
-    """Solve the weighted 3×3 system into x and return its length."""
-    xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
+def weighted_fit(
+    o: NDArray[Any], L: NDArray[Any], logits: NDArray[Any], lit: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
+) -> float:
+    """Solve the weighted 3×3 system into x and return its length; `weights` is scratch."""
     for i in range(o.shape[0]):
-        w = lit[i] / (F32(1.0) + np.exp(-logits[i])) + F32(1e-4)
-        l0, l1, l2 = L[i, 0], L[i, 1], L[i, 2]
-        xx += w * l0 * l0
-        xy += w * l0 * l1
-        xz += w * l0 * l2
-        yy += w * l1 * l1
-        yz += w * l1 * l2
-        zz += w * l2 * l2
-        b0 += w * o[i] * l0
-        b1 += w * o[i] * l1
-        b2 += w * o[i] * l2
+        weights[i] = lit[i] / (F32(1.0) + np.exp(-logits[i])) + F32(1e-4)
+    xx, xy, xz, yy, yz, zz, b0, b1, b2 = moments(o, L, weights)
     ridge = 1e-5 * (xx + yy + zz)
     xx, yy, zz = xx + ridge, yy + ridge, zz + ridge
-    c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-    c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
-    determinant = max(xx * c00 + xy * c01 + xz * c02, 1e-12)
+    c00, c01, c02, c11, c12, c22, determinant = cofactors(xx, xy, xz, yy, yz, zz)
+    determinant = max(determinant, 1e-12)
     x[0] = (c00 * b0 + c01 * b1 + c02 * b2) / determinant
     x[1] = (c01 * b0 + c11 * b1 + c12 * b2) / determinant
     x[2] = (c02 * b0 + c12 * b1 + c22 * b2) / determinant

@@ -96,9 +96,9 @@ def _refine_rows(
     for piece in prange(min(B, SLICES)):
         x = np.empty((q, N_FEATURES + state), dtype=F32)
         h, again = np.empty((q, width), dtype=F32), np.empty((q, width), dtype=F32)
-        weighed = np.empty((q, weights[6].shape[2]), dtype=F32)
+        weighed, trust = np.empty((q, weights[6].shape[2]), dtype=F32), np.empty(q, dtype=F32)
         for row in range(piece, B, SLICES):
-            scratch = (x, h, again, weighed)
+            scratch = (x, h, again, weighed, trust)
             _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
 
 
@@ -115,7 +115,7 @@ def _refine_one(
     out: NDArray[Any],
 ) -> None:
     """Refine one pixel; `out` gets the normal, the albedo and the logarithm of the expected error."""
-    x, h, again, weighed = scratch
+    x, h, again, weighed, trust = scratch
     q, width = h.shape
     state = x.shape[1] - N_FEATURES
     axes = np.empty((3, 3), dtype=F32)
@@ -144,7 +144,7 @@ def _refine_one(
         affine(pooled, weights[8][r], weights[9][r], gathered)
         relu(gathered)
         affine(gathered, weights[10][r], weights[11][r], correction)
-        out[3] = weighted_fit(o, L, logits, lit, scaled)
+        out[3] = weighted_fit(o, L, logits, lit, trust, scaled)
         for c in range(3):
             out[c] = scaled[c] / max(out[3], F32(1e-6)) + correction[0] * axes[1, c] + correction[1] * axes[2, c]
         unit(out[:3])

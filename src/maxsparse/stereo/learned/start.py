@@ -51,6 +51,8 @@ class Start:
 
 def first_guess(readings: FloatArray, lights: FloatArray) -> tuple[Start, Fit]:
     """Fit by consensus and lay out what the network sees; readings (B, q), lights (q, 3)."""
+    # A dark frame that was subtracted leaves shadows a little below zero; the network has seen no such readings.
+    readings = np.maximum(readings, 0.0)
     guess = consensus(readings, lights)
     level = lit_level(readings)
     lit = readings > level[:, None]

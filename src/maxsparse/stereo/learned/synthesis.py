@@ -82,7 +82,7 @@ def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> R
 
 
 def _sample_normals(count: int, generator: torch.Generator) -> Tensor:
-    """Half of the normals as an object's silhouette shows them (density cos θ), half evenly over the hemisphere."""
+    """Six in ten normals as an object's silhouette shows them (density cos θ), the rest evenly over the hemisphere."""
     z = torch.rand(count, generator=generator)
     z = torch.where(torch.rand(count, generator=generator) < 0.6, z.sqrt(), z).clamp(0.03, 0.9999)
     return _polar(z, 2 * math.pi * torch.rand(count, generator=generator))

@@ -12,6 +12,8 @@ from maxsparse._validation import FloatArray
 
 __all__ = ["Fit", "agreement"]
 
+EXPLAINED = 0.02  # of the albedo: residuals this small count as explained
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -27,12 +29,16 @@ class Fit:
         Readings that the normal was fitted to.
     confidence : ndarray of shape (P,)
         From 0 to 1.
+    rivals : ndarray of shape (P, K, 3) or None
+        Other normals, scaled by the albedo, that the readings of a pixel leave open; zero where there is none. Once
+        all pixels of a scene are there, neighbours decide (:func:`maxsparse.stereo.methods.neighbours.decide`).
     """
 
     normals: FloatArray
     albedo: FloatArray
     inliers: NDArray[np.bool_]
     confidence: FloatArray
+    rivals: FloatArray | None = None
 
     @classmethod
     def from_scaled(cls, scaled: FloatArray, inliers: NDArray[np.bool_], confidence: FloatArray) -> Fit:
@@ -42,11 +48,20 @@ class Fit:
         return cls(normals, albedo, inliers, np.where(albedo > 0, confidence, 0.0))
 
     @classmethod
+    def explaining(cls, readings: FloatArray, lights: FloatArray, scaled: FloatArray) -> Fit:
+        """Count as inliers the readings that scaled normals (P, 3) explain to within 2 % of the albedo."""
+        residual = np.abs(readings - np.einsum("pi,qi->pq", scaled, lights))
+        inliers = residual <= EXPLAINED * np.linalg.norm(scaled, axis=1, keepdims=True)
+        return cls.from_scaled(scaled, inliers, agreement(readings, lights, scaled, inliers))
+
+    @classmethod
     def join(cls, fits: Sequence[Fit]) -> Fit:
         """Put the fits of several batches of pixels together."""
         if len(fits) == 1:
             return fits[0]
-        names = ("normals", "albedo", "inliers", "confidence")
+        names = ["normals", "albedo", "inliers", "confidence"]
+        if all(fit.rivals is not None for fit in fits):
+            names.append("rivals")
         return cls(**{name: np.concatenate([getattr(fit, name) for fit in fits]) for name in names})
 
 

@@ -17,8 +17,8 @@ FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
-    """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
+def moments(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any]) -> tuple[float, ...]:
+    """Return the six entries xx, xy, xz, yy, yz, zz of LᵀWL and the three of LᵀWo."""
     xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
     for i in range(o.shape[0]):
         w, l0, l1, l2 = weights[i], L[i, 0], L[i, 1], L[i, 2]
@@ -31,10 +31,25 @@ def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
         b0 += w * o[i] * l0
         b1 += w * o[i] * l1
         b2 += w * o[i] * l2
-    # The 3×3 system by cofactors, in scalars: an array here would cost more than the sums above.
+    return xx, xy, xz, yy, yz, zz, b0, b1, b2
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def cofactors(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> tuple[float, ...]:
+    """Return the cofactors 00, 01, 02, 11, 12, 22 of a symmetric 3×3 matrix, and its determinant.
+
+    In scalars: an array for so small a system would cost more than the sums it is made of.
+    """
     c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
     c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
-    determinant = xx * c00 + xy * c01 + xz * c02
+    return c00, c01, c02, c11, c12, c22, xx * c00 + xy * c01 + xz * c02
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
+    """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
+    xx, xy, xz, yy, yz, zz, b0, b1, b2 = moments(o, L, weights)
+    c00, c01, c02, c11, c12, c22, determinant = cofactors(xx, xy, xz, yy, yz, zz)
     size = (xx + yy + zz) / 3.0
     if not determinant > 1e-9 * size * size * size:
         return False

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxsparse._validation import FloatArray
 from maxsparse.stereo.learned.forward import refine
 from maxsparse.stereo.learned.start import first_guess
 from maxsparse.stereo.learned.store import bundled_weights
 from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods.redescending import Refit, redescending
 
 __all__ = ["auto"]
 
 HALF_SURE = 6.0  # degrees of expected error at which the confidence is one half
-NEAR = 5.0  # degrees: fits further apart than this differ in kind, and are not averaged
-DOUBT = 3.0  # the consensus fit knows its scatter but not its bias, so its expected error is taken this many times
+NEAR = 5.0  # degrees: fits further apart than this differ in kind, and are not averaged unless most readings agree
+# Share of the lit readings, and weight in all, that the refit needs to be believed against the network: under 8 and 10
+# lights it would win by four or five readings that agree by chance.
+MOST, MANY = 0.6, 6.0
+DOUBT = 2.0  # the refit knows its scatter but not its bias, so its expected error is taken this many times
+CLEAN = 0.01  # of the albedo: scatter up to which readings pass for matt; beyond it the refit loses its say
+OPEN = 4.0  # degrees between network and refit above which neighbours decide
 
 
 def auto(readings: FloatArray, lights: FloatArray) -> Fit:
-    """Fit by consensus, let the bundled network weigh every reading anew and correct the normal, and blend the two.
+    """Fit by consensus, let the bundled network weigh every reading anew, and blend it with a robust refit.
 
     Parameters
     ----------
@@ -29,48 +36,59 @@ def auto(readings: FloatArray, lights: FloatArray) -> Fit:
     -------
     fit : Fit
         ``inliers`` are the lit readings that the network gives more than even odds; ``confidence`` falls from 1 to 0
-        with the angular error it expects, 1/2 at 6 degrees.
+        with the angular error it expects, 1/2 at 6 degrees. ``rivals`` are there where network and refit disagree.
 
     See Also
     --------
     maxsparse.stereo.learned.model.ReadingNetwork : The network.
     maxsparse.stereo.methods.consensus.consensus : Where it starts, and what it is where no network is bundled.
+    maxsparse.stereo.methods.redescending.redescending : The refit.
+    maxsparse.stereo.methods.neighbours.decide : Who decides where the two disagree.
     """
     start, guess = first_guess(np.asarray(readings, dtype=np.float64), lights)
     weights = bundled_weights()
     if weights is None:
         return guess
     answer = refine(start, weights)
+    lit = start.lit > 0
+    refit = redescending(np.maximum(readings, 0.0), lights, lit, guess)
     known = guess.albedo > 0
     error = np.degrees(np.exp(np.minimum(answer.log_error.astype(np.float64), 2.0)))
-    normals = _blend(answer.normals.astype(np.float64), error, guess, np.asarray(readings), lights)
+    learned = answer.normals.astype(np.float64)
+    albedo = np.where(known, answer.albedo, 0.0).astype(np.float64)
+    other = _unit(refit.scaled)
+    gap = np.degrees(2.0 * np.arcsin(np.minimum(np.linalg.norm(learned - other, axis=1) / 2.0, 1.0)))
+    share = _share(error, refit, gap, lit.sum(axis=1))[:, None]
     return Fit(
-        np.where(known[:, None], normals, 0.0),
-        np.where(known, answer.albedo, 0.0).astype(np.float64),
-        (answer.logits > 0) & (start.lit > 0),
+        np.where(known[:, None], _unit((1.0 - share) * learned + share * other), 0.0),
+        albedo,
+        (answer.logits > 0) & lit,
         np.where(known, 1.0 / (1.0 + (error / HALF_SURE) ** 2), 0.0),
+        _rivals(learned * albedo[:, None], refit.scaled, known & (gap > OPEN)),
     )
 
 
-def _blend(normals: FloatArray, error: FloatArray, guess: Fit, readings: FloatArray, lights: FloatArray) -> FloatArray:
-    """Average the network's normals and the consensus ones where they are near, by their expected errors.
+def _share(error: FloatArray, refit: Refit, gap: FloatArray, n_lit: NDArray[np.intp]) -> FloatArray:
+    """Return the weight (P,) of the refit beside the network's normals, of which 1 − share is left.
 
-    On clean, truly diffuse readings the consensus fit is the more exact of the two. Where the two are far apart one of
-    them is plainly wrong, and that is the consensus fit far more often.
+    By their expected errors, where readings are matt: there the refit is the more exact of the two. It says nothing
+    where it rests on few readings or its residuals scatter. Far from the network one of the two is plainly wrong, and
+    that is the network only where most readings agree on something else.
     """
-    doubt = DOUBT * _expected_error(guess, readings, lights)
-    share = error**2 / (error**2 + doubt**2)
-    share = np.where(np.linalg.norm(normals - guess.normals, axis=1) < np.radians(NEAR), share, 0.0)
-    mean = (1.0 - share)[:, None] * normals + share[:, None] * guess.normals
-    return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+    resting = refit.support / np.maximum(n_lit, 1)
+    share = error**2 / (error**2 + (DOUBT * refit.error) ** 2)
+    share = share * np.clip((resting - 0.3) / 0.4, 0.0, 1.0)
+    share = share * np.exp(-((np.maximum(refit.scatter - CLEAN, 0.0) / CLEAN) ** 2))
+    believed = (resting > MOST) & (refit.support > MANY)
+    return np.where((gap < NEAR) | believed, share, 0.0)
 
 
-def _expected_error(guess: Fit, readings: FloatArray, lights: FloatArray) -> FloatArray:
-    r"""Standard error of a fit in degrees, :math:`s/\rho \, \sqrt{\mathrm{tr}\,(L_I^\top L_I)^{-1}}` over inliers."""
-    count = guess.inliers.sum(axis=1)
-    fitted = np.einsum("pi,qi->pq", guess.normals * guess.albedo[:, None], lights)
-    residual = np.where(guess.inliers, readings - np.maximum(fitted, 0.0), 0.0)
-    scatter = np.sqrt((residual**2).sum(axis=1) / np.maximum(count - 3, 1)) / np.maximum(guess.albedo, 1e-12)
-    moments = np.einsum("pq,qi,qj->pij", guess.inliers.astype(np.float64), lights, lights) + 1e-6 * np.eye(3)
-    spread = np.sqrt(np.trace(np.linalg.inv(moments), axis1=1, axis2=2))
-    return np.where(count < 5, 90.0, np.degrees(np.minimum(scatter * spread, 1.0)))
+def _rivals(learned: FloatArray, refit: FloatArray, open_: NDArray[np.bool_]) -> FloatArray:
+    """Return what neighbours may choose from, (P, 3, 3): the refit, the network's normal, and the one between."""
+    between = _unit(_unit(learned) + _unit(refit))
+    length = (np.linalg.norm(learned, axis=1) + np.linalg.norm(refit, axis=1))[:, None] / 2.0
+    return np.where(open_[:, None, None], np.stack([refit, learned, between * length], axis=1), 0.0)
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

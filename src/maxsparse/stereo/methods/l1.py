@@ -9,13 +9,12 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from maxsparse._validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit, agreement
+from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods._kernels import SLICES, fit
 
 __all__ = ["l1"]
 
 MAX_STEPS = 200  # a safeguard: a few tens are enough
-INLIER = 0.02  # of the albedo: residuals this small count as explained
 
 
 def l1(readings: FloatArray, lights: FloatArray) -> Fit:
@@ -51,9 +50,7 @@ def l1(readings: FloatArray, lights: FloatArray) -> Fit:
     shift = 1e-10 * (np.random.default_rng(q).random(q) - 0.5)
     scaled = np.zeros((P, 3))
     _l1_rows(o + shift * np.abs(o).max(axis=1, keepdims=True, initial=0.0), np.ascontiguousarray(lights), scaled)
-    residual = np.abs(o - np.einsum("pi,qi->pq", scaled, lights))
-    inliers = residual <= INLIER * np.linalg.norm(scaled, axis=1, keepdims=True)
-    return Fit.from_scaled(scaled, inliers, agreement(o, lights, scaled, inliers))
+    return Fit.explaining(o, lights, scaled)
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ def network(
     model: str | os.PathLike[str] | None = None,
     minutes: float = 10.0,
     inliers: int = INLIERS,
+    device: str = "auto",
 ) -> Fit:
     r"""Fit the normal to the readings least likely to be outliers, four by default.
 
@@ -47,9 +49,11 @@ def network(
         File of the network for this rig. None looks into the cache folder (the environment variable MAXSPARSE_CACHE,
         else ``~/.cache/maxsparse``) and trains one there if there is none yet.
     minutes : float, default=10.0
-        Time to train where that is needed: once per rig.
+        Time to train where that is needed: once per rig and length of training. A terminal shows how far it is.
     inliers : int, default=4
         Number of readings that the normal is fitted to; the paper has 4 for every q.
+    device : str, default="auto"
+        Where the network is trained and run; ``"auto"`` takes CUDA where there is one.
 
     Returns
     -------
@@ -61,11 +65,11 @@ def network(
     scene under them.
     """
     inliers = check_integer(inliers, "inliers", low=3, high=len(lights))
-    path = cached_path(lights) if model is None else Path(model)
+    path = cached_path(lights, minutes) if model is None else Path(model)
     if model is None and not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        train_network(lights, path, minutes=minutes)
-    scored = _load(str(path), path.stat().st_mtime_ns)
+        train_network(lights, path, minutes=minutes, device=device, progress=True)
+    scored = _load(str(path), path.stat().st_mtime_ns, device)
     Phi = dictionaries.lighting(lights)
     if scored.hyperparameters.get("n") != Phi.shape[0] or scored.hyperparameters.get("m") != Phi.shape[1]:
         raise ValueError(f"the network in {str(path)!r} is for another number of lights than {Phi.shape[1]}")
@@ -87,7 +91,7 @@ def train_network(
     rng: int = 0,
     **options: Any,
 ) -> None:
-    """Train the paper's network for a rig and write it to a file.
+    """Train the paper's network for a rig and write it to a file, whole or not at all.
 
     Parameters
     ----------
@@ -102,23 +106,33 @@ def train_network(
         Seed.
     **options
         For :func:`maxsparse.training.fit`, for example ``hyperparameters={"width": 64}`` or ``progress=True``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C: no file is written, because half a training would be taken for a whole one afterwards.
     """
     from maxsparse import training
 
-    q = len(lights)
+    q, target = len(lights), Path(path)
     low, high = (1, max(1, q - INLIERS)) if outliers is None else outliers
     Phi = dictionaries.lighting(lights)
     # Random outliers cannot be told once they fill all of Φ's rows, so the support stays below them.
     sparsity = (low, min(high, Phi.shape[0]))
-    training.fit(
-        Phi, "residual", sparsity=sparsity, amplitudes=_gaussian, minutes=minutes, output=path, rng=rng, **options
-    )
+    problem: dict[str, Any] = {"sparsity": sparsity, "amplitudes": _gaussian, "rng": rng}
+    with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", dir=target.parent) as folder:
+        made = Path(folder) / target.name
+        _, report = training.fit(Phi, "residual", **problem, minutes=minutes, output=made, **options)
+        if not report.finished:  # the first Ctrl-C ends the training and not the program
+            raise KeyboardInterrupt
+        os.replace(made, target)
 
 
-def cached_path(lights: FloatArray) -> Path:
-    """Return where the network for these lights is kept."""
+def cached_path(lights: FloatArray, minutes: float = 10.0) -> Path:
+    """Return where the network for these lights is kept, trained for so many minutes."""
     folder = Path(os.environ.get("MAXSPARSE_CACHE", Path.home() / ".cache" / "maxsparse"))
-    key = hashlib.sha256(np.ascontiguousarray(lights, dtype=np.float64).round(6).tobytes()).hexdigest()[:16]
+    rig = np.ascontiguousarray(lights, dtype=np.float64).round(6).tobytes()
+    key = hashlib.sha256(rig + f"{float(minutes):g}".encode()).hexdigest()[:16]
     return folder / f"stereo-{len(lights)}-lights-{key}.safetensors"
 
 
@@ -127,11 +141,12 @@ def _gaussian(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, changed: int) -> SignalNetwork:
+def _load(path: str, changed: int, device: str) -> SignalNetwork:
     """Load a network once per version of its file; `changed` is the time it was written."""
     from maxsparse import networks
+    from maxsparse.training.processes import pick_device
 
     loaded = networks.load(path).network
     if not isinstance(loaded, networks.SignalNetwork):
         raise ValueError(f"{path!r} does not score the atoms of one dictionary")
-    return loaded
+    return loaded.to(pick_device(device)).eval()

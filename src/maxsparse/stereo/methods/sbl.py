@@ -9,12 +9,10 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from maxsparse._validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit, agreement
-from maxsparse.stereo.methods._kernels import FAST, SLICES
+from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods._kernels import FAST, SLICES, cofactors, moments
 
 __all__ = ["sbl"]
-
-INLIER = 0.02  # of the albedo: residuals this small count as explained
 
 
 def sbl(
@@ -60,16 +58,14 @@ def sbl(
     o = np.ascontiguousarray(readings, dtype=np.float64)
     scaled = np.zeros((len(o), 3))
     _sbl_rows(o, np.ascontiguousarray(lights, dtype=np.float64), noise * noise, max_iter, tol, scaled)
-    residual = np.abs(o - np.einsum("pi,qi->pq", scaled, lights))
-    inliers = residual <= INLIER * np.linalg.norm(scaled, axis=1, keepdims=True)
-    return Fit.from_scaled(scaled, inliers, agreement(o, lights, scaled, inliers))
+    return Fit.explaining(o, lights, scaled)
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def _sbl_rows(o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: float, out: NDArray[Any]) -> None:
     P, q = o.shape
     for piece in prange(min(P, SLICES)):
-        y, gamma = np.empty(q), np.empty(q)
+        y, gamma, weights = np.empty(q), np.empty(q), np.empty(q)
         for row in range(piece, P, SLICES):
             size = 0.0
             for i in range(q):
@@ -78,34 +74,29 @@ def _sbl_rows(o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: 
                 continue
             for i in range(q):
                 y[i], gamma[i] = o[row, i] / size, 1.0
-            _sbl_one(y, L, lam, max_iter, tol, gamma, out[row])
+            _sbl_one(y, L, lam, max_iter, tol, gamma, weights, out[row])
             for c in range(3):
                 out[row, c] *= size
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _sbl_one(
-    o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: float, gamma: NDArray[Any], n: NDArray[Any]
+    o: NDArray[Any],
+    L: NDArray[Any],
+    lam: float,
+    max_iter: int,
+    tol: float,
+    gamma: NDArray[Any],
+    weights: NDArray[Any],
+    n: NDArray[Any],
 ) -> None:
     """Iterate for one pixel whose brightest reading is 1; n is zero on entry."""
     q = o.shape[0]
     for _ in range(max_iter):
-        xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
         for i in range(q):
-            w, l0, l1, l2 = 1.0 / (gamma[i] + lam), L[i, 0], L[i, 1], L[i, 2]
-            xx += w * l0 * l0
-            xy += w * l0 * l1
-            xz += w * l0 * l2
-            yy += w * l1 * l1
-            yz += w * l1 * l2
-            zz += w * l2 * l2
-            b0 += w * o[i] * l0
-            b1 += w * o[i] * l1
-            b2 += w * o[i] * l2
-        # Inverse of LᵀWL by cofactors.
-        c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-        c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
-        determinant = xx * c00 + xy * c01 + xz * c02
+            weights[i] = 1.0 / (gamma[i] + lam)
+        xx, xy, xz, yy, yz, zz, b0, b1, b2 = moments(o, L, weights)
+        c00, c01, c02, c11, c12, c22, determinant = cofactors(xx, xy, xz, yy, yz, zz)
         if not determinant > 0.0:
             return
         s = 1.0 / determinant
@@ -113,7 +104,7 @@ def _sbl_one(
         x1 = (c01 * b0 + c11 * b1 + c12 * b2) * s
         x2 = (c02 * b0 + c12 * b1 + c22 * b2) * s
         for i in range(q):
-            w, l0, l1, l2 = 1.0 / (gamma[i] + lam), L[i, 0], L[i, 1], L[i, 2]
+            w, l0, l1, l2 = weights[i], L[i, 0], L[i, 1], L[i, 2]
             r = o[i] - (l0 * x0 + l1 * x1 + l2 * x2)
             leverage = (
                 c00 * l0 * l0 + c11 * l1 * l1 + c22 * l2 * l2 + 2.0 * (c01 * l0 * l1 + c02 * l0 * l2 + c12 * l1 * l2)

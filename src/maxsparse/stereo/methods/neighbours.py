@@ -1,0 +1,114 @@
+"""Where the readings of a pixel leave two normals open, its neighbours decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse.stereo.methods._fit import Fit
+
+__all__ = ["decide"]
+
+ROUNDS = 3
+CAP = 30.0  # degrees: a neighbour further off is across an edge, and how far does not matter
+HANDICAP = 0.5  # degrees by which a rival must be better than the normal that the readings prefer
+ALBEDO = 10.0  # degrees that a factor e between the albedo and that around counts as
+
+
+def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
+    r"""Replace normals by those of their rivals that fit better into their surroundings.
+
+    .. math:: \min_c \; \frac{\sum_j w_j \min(\angle(n_c, n_j), 30°)}{\sum_j w_j}
+              + 10° \min(|\log \rho_c - \operatorname{med} \log \rho|, 1)
+
+    over a pixel's normal and its rivals c. j runs over the eight neighbours, :math:`w_j` is their confidence, falling
+    off with the distance, and the median is over the 5×5 pixels around. Pixels without rivals stay as they are.
+
+    Parameters
+    ----------
+    fit : Fit
+        All pixels of the mask, in row-major order, with ``rivals``.
+    mask : ndarray of shape (H, W), bool
+
+    Returns
+    -------
+    fit : Fit
+        Without rivals.
+
+    Notes
+    -----
+    Three rounds, in each of which every pixel looks at the normals of the round before, so that neither the order of
+    the pixels nor the number of threads matters.
+    """
+    if fit.rivals is None or not len(fit.normals):
+        return replace(fit, rivals=None)
+    place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)  # two pixels of nothing all around
+    place[2:-2, 2:-2][mask] = np.arange(len(fit.normals))
+    rows, columns = np.nonzero(place >= 0)
+    chosen = fit.normals * fit.albedo[:, None]
+    candidates = np.ascontiguousarray(np.concatenate([chosen[:, None], fit.rivals], axis=1), dtype=np.float64)
+    lengths = np.linalg.norm(candidates, axis=2)
+    directions = candidates / np.maximum(lengths, 1e-12)[..., None]
+    logs = np.log(np.maximum(lengths, 1e-12))
+    open_ = np.flatnonzero((lengths[:, 1:] > 0).any(axis=1) & (lengths[:, 0] > 0))
+    pick = np.zeros(len(chosen), dtype=np.int64)
+    trust = np.where(lengths[:, 0] > 0, np.maximum(fit.confidence, 1e-6), 0.0)
+    for _ in range(ROUNDS):
+        after = pick.copy()
+        _decide_rows(open_, rows, columns, place, directions, logs, lengths, trust, pick, after)
+        pick = after
+    every = np.arange(len(pick))
+    changed = pick > 0
+    normals = np.where(changed[:, None], directions[every, pick], fit.normals)
+    return replace(fit, normals=normals, albedo=np.where(changed, lengths[every, pick], fit.albedo), rivals=None)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _decide_rows(
+    open_: NDArray[Any],
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    place: NDArray[Any],
+    directions: NDArray[Any],
+    logs: NDArray[Any],
+    lengths: NDArray[Any],
+    trust: NDArray[Any],
+    pick: NDArray[Any],
+    after: NDArray[Any],
+) -> None:
+    """Choose for every open pixel; `pick` (P,) is the choice of the round before, `after` that of this one."""
+    for number in prange(open_.shape[0]):
+        p = open_[number]
+        around = np.empty(24)
+        found = 0
+        for dy in range(-2, 3):
+            for dx in range(-2, 3):
+                j = place[rows[p] + dy, columns[p] + dx]
+                if j >= 0 and (dx != 0 or dy != 0) and trust[j] > 0.0:
+                    around[found] = logs[j, pick[j]]
+                    found += 1
+        median = np.median(around[:found]) if found else logs[p, 0]
+        best, least = 0, np.inf
+        for c in range(directions.shape[1]):
+            if lengths[p, c] == 0.0:
+                continue
+            total, weight = 0.0, 1e-9
+            for dy in range(-1, 2):
+                for dx in range(-1, 2):
+                    j = place[rows[p] + dy, columns[p] + dx]
+                    if j < 0 or (dx == 0 and dy == 0) or trust[j] == 0.0:
+                        continue
+                    dot = 0.0
+                    for axis in range(3):
+                        dot += directions[p, c, axis] * directions[j, pick[j], axis]
+                    w = trust[j] * np.exp(-0.5 * (dx * dx + dy * dy))
+                    total += w * min(np.degrees(np.arccos(min(max(dot, -1.0), 1.0))), CAP)
+                    weight += w
+            cost = total / weight + ALBEDO * min(abs(logs[p, c] - median), 1.0) + (HANDICAP if c > 0 else 0.0)
+            if cost < least:
+                best, least = c, cost
+        after[p] = best

@@ -1,0 +1,147 @@
+"""A refit with redescending weights that doubts readings too bright more than readings too dark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods._kernels import FAST, SLICES, cofactors, fit, moments
+
+__all__ = ["Refit", "redescending"]
+
+ROUNDS = 4
+TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # standard deviations at which a reading's weight is a quarter
+FLOOR, CEILING = 0.006, 0.05  # of the albedo: bounds of the standard deviation
+ENOUGH = 4.5  # weight in all, below which three unknowns are not fitted anew
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What the refit says about P pixels.
+
+    Attributes
+    ----------
+    scaled : ndarray of shape (P, 3)
+        Normals scaled by the albedo.
+    support : ndarray of shape (P,)
+        Sum of the weights.
+    scatter : ndarray of shape (P,)
+        Weighted root mean square residual, as a share of the albedo.
+    error : ndarray of shape (P,)
+        Expected error in degrees; 90 where the support is too small.
+    """
+
+    scaled: FloatArray
+    support: FloatArray
+    scatter: FloatArray
+    error: FloatArray
+
+
+def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_], guess: Fit) -> Refit:
+    r"""Refit normals to lit readings, from a consensus fit on.
+
+    .. math:: w_i = \frac{1}{(1 + (r_i / k\sigma)^2)^2}, \qquad k = 1 \text{ for } r_i > 0,
+              \quad k = 3 \text{ for } r_i < 0
+
+    with r the residuals and σ twice the scatter of the consensus inliers, both as shares of the albedo.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+    lit : ndarray of shape (P, q), bool
+        Readings that are not in shadow.
+    guess : Fit
+        Of :func:`maxsparse.stereo.methods.consensus.consensus`.
+
+    Returns
+    -------
+    refit : Refit
+
+    Notes
+    -----
+    The tail of a highlight lifts many readings a little, and always upwards; noise does so both ways. So a reading
+    above the fit is doubted at a third of the distance at which one below it is. The consensus fit cuts at a threshold
+    and keeps the tail below it whole; weights that fall off smoothly [1]_ do not.
+
+    References
+    ----------
+    .. [1] S. Geman, D. McClure, "Statistical methods for tomographic image reconstruction", Bulletin of the ISI 52,
+       1987.
+    """
+    P = len(readings)
+    scaled = np.ascontiguousarray(guess.normals * guess.albedo[:, None], dtype=np.float64)
+    support, scatter, error = np.zeros(P), np.zeros(P), np.full(P, 90.0)
+    _redescend_rows(
+        np.ascontiguousarray(readings, dtype=np.float64),
+        np.ascontiguousarray(lights, dtype=np.float64),
+        np.ascontiguousarray(lit),
+        np.ascontiguousarray(guess.inliers),
+        scaled,
+        support,
+        scatter,
+        error,
+    )
+    return Refit(scaled, support, scatter, error)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _redescend_rows(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    lit: NDArray[Any],
+    inliers: NDArray[Any],
+    scaled: NDArray[Any],
+    support: NDArray[Any],
+    scatter: NDArray[Any],
+    error: NDArray[Any],
+) -> None:
+    P, q = o.shape
+    for piece in prange(min(P, SLICES)):
+        weights = np.empty(q)
+        for row in range(piece, P, SLICES):
+            x = scaled[row]
+            total, count = 0.0, 0
+            for i in range(q):
+                if inliers[row, i]:
+                    r = o[row, i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
+                    total += r * r
+                    count += 1
+            albedo = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), 1e-12)
+            sigma = min(max(2.0 * np.sqrt(total / max(count - 3, 1)) / albedo, FLOOR), CEILING)
+            for _ in range(ROUNDS):
+                k, _ = _weigh(o[row], L, lit[row], x, sigma, weights)
+                if k < ENOUGH or not fit(o[row], L, weights, x):
+                    break
+            k, squares = _weigh(o[row], L, lit[row], x, sigma, weights)
+            support[row] = k
+            scatter[row] = np.sqrt(squares / max(k - 3.0, 0.5))
+            if k >= ENOUGH:
+                xx, xy, xz, yy, yz, zz, _, _, _ = moments(o[row], L, weights)
+                c00, _, _, c11, _, c22, determinant = cofactors(xx + 1e-6, xy, xz, yy + 1e-6, yz, zz + 1e-6)
+                spread = np.sqrt((c00 + c11 + c22) / max(determinant, 1e-18))
+                error[row] = np.degrees(min(scatter[row] * spread, 1.0))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _weigh(
+    o: NDArray[Any], L: NDArray[Any], lit: NDArray[Any], x: NDArray[Any], sigma: float, weights: NDArray[Any]
+) -> tuple[float, float]:
+    """Write the weights; return their sum and the weighted sum of squared residuals, as shares of the albedo."""
+    unit = 1.0 / max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), 1e-12)
+    total, squares = 0.0, 0.0
+    for i in range(o.shape[0]):
+        weights[i] = 0.0
+        if lit[i]:
+            r = (o[i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)) * unit
+            z = r / (sigma * (TOO_BRIGHT if r > 0.0 else TOO_DARK))
+            weights[i] = 1.0 / ((1.0 + z * z) * (1.0 + z * z))
+            total += weights[i]
+            squares += weights[i] * r * r
+    return total, squares
