@@ -322,7 +322,7 @@ def test_wrong_input_is_refused_before_any_work(files, problem, model):
     np.save(files / "T.npy", Y.T)
     np.save(files / "one.npy", Y[0])
     np.save(files / "complex.npy", Y + 1j)
-    cases = {"T.npy": "T.npy' fits transposed; pass its transpose", "one.npy": "must be 2-D", "complex.npy": "is complex"}
+    cases = {"T.npy": "T.npy' fits transposed; pass its", "one.npy": "must be 2-D", "complex.npy": "is complex"}
     for name, message in cases.items():
         with pytest.raises(ValueError, match=message):
             ms.streaming.recover(model, files / name, files / "X.npz")
