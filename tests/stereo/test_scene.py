@@ -46,7 +46,7 @@ def test_pixels_of_a_mask_come_in_row_major_order():
         (np.c_[LIGHTS, LIGHTS[:, :1]], "3 columns"),
         (LIGHTS * np.array([1, 0, 1]), "lie in one plane"),
         (np.r_[LIGHTS[:5], np.zeros((1, 3))], "light 5 is the zero vector"),
-        (np.where(np.arange(6)[:, None] == 2, np.nan, LIGHTS), "NaN"),
+        (np.where(np.arange(6)[:, None] == 2, np.nan, LIGHTS), "lights holds NaN at row 2"),
     ],
 )
 def test_bad_lights(lights, message):

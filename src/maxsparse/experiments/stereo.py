@@ -92,12 +92,12 @@ class Stereo(Experiment):
         return [hashlib.sha256(bundled_path().read_bytes()).hexdigest()[:16]] if uses else []
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
-        """List every method on every draw: all draws of a method first, so that processes render different ones."""
+        """List every method on every draw. Tasks in a row are other draws: two processes then render two."""
         return [
             {"method": method, "q": q, "seed": seed}
             for method in methods
-            for seed in settings["seeds"]
             for q in settings["lights"]
+            for seed in settings["seeds"]
         ]
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
