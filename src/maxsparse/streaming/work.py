@@ -152,8 +152,9 @@ def answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, n
         if not skip_bad:
             row = int(bad.argmax())
             column = int((~np.isfinite(signals[row])).argmax())
+            value = "NaN" if np.isnan(signals[row, column]) else signals[row, column]
             raise ValueError(
-                f"{name} holds {signals[row, column]} at row {start + row}, column {column}; "
+                f"{name} holds {value} at row {start + row}, column {column}; "
                 "remove or fill such values, or leave such signals out with --skip-bad (skip_bad=True)"
             )
         signals = np.where(bad[:, None], 0, signals).astype(signals.dtype)
