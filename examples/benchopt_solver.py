@@ -1,15 +1,17 @@
 """A solver for the public benchmark of sparse support recovery, TheoGuyard/benchmark_sparse_support_recovery.
 
 Copy this file into its ``solvers/`` folder, install maxsparse, and run ``benchopt run . -s maxsparse -s omp``.
+The benchmark is written for benchopt 1.5.1 (with click 8.1): its grid criterion does not take what 1.10 passes.
 The benchmark asks for the best w of y = Xw with a given share of nonzeros, for one y, over a grid of shares. Its X is
 the dictionary. The noise is not told; ``noise_share`` says what share of y it is taken to be.
 """
 
 import numpy as np
 from benchmark_utils.stopping_criterion import RunOnGridCriterion
-from benchopt import BaseSolver
+from benchopt import BaseSolver, safe_import_context
 
-import maxsparse as ms
+with safe_import_context() as import_ctx:  # so that `benchopt install` can read the requirements below
+    import maxsparse as ms
 
 
 class Solver(BaseSolver):
