@@ -28,7 +28,7 @@ from maxsparse.recovery._walk import OUTSIDE, walk_rows
 
 __all__ = ["BUDGETS", "Budget", "check_budget", "search"]
 
-BUDGETS = {"none": 0, "fast": 2_000, "normal": 140_000, "thorough": 1_000_000}
+BUDGETS = {"none": 0, "fast": 2_000, "normal": 150_000, "thorough": 1_000_000}
 ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
 LATER = 10_000
 CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are heard
