@@ -213,7 +213,7 @@ def test_a_run_that_failed_at_once_leaves_nothing_in_the_way(files):
     Y[7, 3] = np.nan
     np.save("bad.npy", Y)
     command = ["solve", "Phi.npy", "bad.npy", "-o", "o.npz", "--method", "omp"]
-    assert "nan at row 7, column 3" in str(invoke(*command).exception)
+    assert "NaN at row 7, column 3" in str(invoke(*command).exception)
     assert not (files / "o.npz.parts").exists()
     np.save("bad.npy", np.load("Y.npy"))
     assert invoke(*command).exit_code == 0
