@@ -93,7 +93,7 @@ def methods(Phi):
     yield "SBL (EM), whitened", classical("sbl", update="em")
     yield "SBL (convex), whitened", classical("sbl", update="convex")
     residual = ms.SparseRecoverer(Phi, network="residual", budget="none")
-    residual.fit(samples=RESIDUAL_SAMPLES, hyperparameters={"depth": 8}, rng=0)
+    residual.fit(samples=RESIDUAL_SAMPLES, hyperparameters={"depth": 8})
     yield "residual network, decoded", lambda d: residual.recover
     for budget in ("none", 300, 3_000, 30_000):
         label = "learned SBL, decoded" if budget == "none" else f"ours, {budget} sets"
