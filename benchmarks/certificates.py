@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from journal import read_journal
 
 import maxsparse as ms
 from maxsparse.recovery import _refit, certificate
@@ -201,20 +202,6 @@ def summarise(cases, options, seconds):
     }
 
 
-def read_journal(path):
-    """Return the cases that are done under the present rule, by number, and the seconds they took."""
-    done = {}
-    if path.is_file():
-        for line in path.read_text().splitlines():
-            try:
-                case = json.loads(line)
-            except ValueError:  # the line that was being written when the run was stopped
-                continue
-            if case["rule"] == RULE:
-                done[case["number"]] = case
-    return done
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--signals", type=int, default=1_000_000)
@@ -223,7 +210,7 @@ def main():
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("I", "K"), help="cases i, i + k, …")
     options = parser.parse_args()
     journal = options.results.with_name(f".{options.results.stem}.journal.jsonl")
-    done = read_journal(journal)
+    done = read_journal(journal, "rule", RULE, "number")
     first, step = options.part
     goal = options.signals / step  # of this part
     done = {number: case for number, case in done.items() if number % step == first} if step > 1 else done
@@ -245,7 +232,7 @@ def main():
                     false = sum(case["false"] for case in done.values())
                     print(f"{signals} signals, {false} false, case {number}, {case['seconds']} s", flush=True)
             number += step
-    cases = list(read_journal(journal).values())
+    cases = list(read_journal(journal, "rule", RULE, "number").values())
     summary = summarise(cases, options, sum(case["seconds"] for case in cases))
     temporary = options.results.with_suffix(".part")
     temporary.write_text(json.dumps(summary, indent=1) + "\n")

@@ -27,6 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fuzz_files import make, seeds
+from journal import read_journal
 
 import maxsparse as ms
 from maxsparse.files import atomic_write
@@ -107,7 +108,7 @@ def fuzz(inputs, megabytes=1024, piece=1000, journal=None):
         good.mkdir()
         made = seeds(good)
         key = identity(made, megabytes)
-        known = read_journal(journal, key)
+        known = read_journal(journal, "key", key, "piece")
         for start in range(0, inputs, piece):
             numbers = range(start, min(start + piece, inputs))
             done = known.get(f"{start}-{numbers[-1]}")
@@ -139,20 +140,6 @@ def identity(made, megabytes):
 def versions():
     """Return the versions of what reads the files."""
     return {"python": platform.python_version(), "maxsparse": ms.__version__, **{n: version(n) for n in LIBRARIES}}
-
-
-def read_journal(path, key):
-    """Return the pieces that are done, by their numbers."""
-    done = {}
-    if path is not None and path.is_file():
-        for line in path.read_text().splitlines():
-            try:
-                piece = json.loads(line)
-            except ValueError:  # the line that was being written when the run was stopped
-                continue
-            if piece["key"] == key:
-                done[piece["piece"]] = piece
-    return done
 
 
 def main():

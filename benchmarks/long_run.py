@@ -71,8 +71,11 @@ def look():
     }
 
 
-def run(seconds, every=5.0, pause=0.2, warm_up=36):
-    """Make calls for so long; return what was noted, the first time after `warm_up` calls, which compile and cache."""
+def run(seconds, every=5.0, pause=0.2, warm_up=36, repeat=False):
+    """Make calls for so long; return what was noted, the first time after `warm_up` calls, which compile and cache.
+
+    With `repeat` the calls of the warm-up are made again and again, so that nothing compiles while memory is watched.
+    """
     notes = []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -85,7 +88,7 @@ def run(seconds, every=5.0, pause=0.2, warm_up=36):
                 last = time.monotonic()
                 gc.collect()
                 notes.append({"seconds": round(last - begun, 1), "calls": number, **look()})
-            call(number, Path(folder))
+            call(number % warm_up if repeat else number, Path(folder))
             number += 1
             time.sleep(pause)
         gc.collect()

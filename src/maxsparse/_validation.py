@@ -53,10 +53,15 @@ def check_matrix(array: Any, name: str) -> FloatArray:
         hint = f"; for a single row pass {_code(name, '[None, :]')}" if matrix.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
     if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0]
-        value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
-        raise ValueError(f"{name} holds {value} at row {row}, column {column}; remove or fill such values")
+        raise ValueError(f"{name} holds {first_not_finite(matrix)}; remove or fill such values")
     return matrix
+
+
+def first_not_finite(matrix: FloatArray, start: int = 0) -> str:
+    """Say which entry of a matrix is the first that is no number, and where, counting rows from `start`."""
+    row, column = np.argwhere(~np.isfinite(matrix))[0]
+    value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
+    return f"{value} at row {start + row}, column {column}"
 
 
 def shape_of(array: Any, name: str) -> tuple[int, int]:

@@ -115,3 +115,12 @@ def test_hostile_files_are_refused(model, tmp_path):
     refused("this version can make", arrays={k: v for k, v in arrays.items() if k != "weights.last.bias"})
     other = {"Phi": np.eye(10), "W": np.eye(10), "D": np.ones(10)}
     refused("not made for Phi", arrays=arrays | other)
+
+
+@pytest.mark.parametrize(
+    ("option", "parameter"), [("rng", "random_state"), ("seed", "random_state"), ("noise", "noise")]
+)
+def test_what_the_model_says_is_not_said_again_to_fit(option, parameter):
+    model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 10, rng=0), network="residual")
+    with pytest.raises(ValueError, match=f"fit takes no {option}=; give {parameter}= to SparseRecoverer"):
+        model.fit(samples=100, **{option: 0})

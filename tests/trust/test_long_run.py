@@ -23,7 +23,8 @@ def test_memory_is_flat_and_no_thread_or_handle_is_left(tmp_path, minutes):
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 from long_run import run, summarise
-figures = summarise(run({60 * minutes}, every=0.5 if {minutes} < 1 else 5.0, pause=0.0 if {minutes} < 1 else 0.2))
+short = dict(every=0.5, pause=0.0, repeat=True)
+figures = summarise(run({60 * minutes}, **(short if {minutes} < 1 else {{}})))
 assert len(figures["threads"]) == 1, figures
 assert len(figures["handles"]) == 1, figures
 grown = figures["megabytes, most in the second half"] - figures["megabytes, most in the first half"]

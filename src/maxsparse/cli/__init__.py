@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -59,14 +61,36 @@ app.add_typer(stereo, name="stereo")
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for a failure, 2 for bad use; no tracebacks for bad input."""
     warnings.showwarning = _say_warning
+    pressed = _note_interrupts()
     try:
         app(prog_name="maxsparse")
     except (ValueError, OSError, ImportError, MemoryError) as error:
         typer.secho(f"maxsparse: {_words(error)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.secho("maxsparse: interrupted", err=True, fg="red")
-        sys.exit(1)
+        _end_interrupted()
+    except Exception:
+        if not pressed:
+            raise
+        _end_interrupted()  # a Ctrl-C that hits the compiler ends as an error of the compiler
+
+
+def _end_interrupted() -> None:
+    typer.secho("maxsparse: interrupted", err=True, fg="red")
+    sys.exit(1)
+
+
+def _note_interrupts() -> list[int]:
+    """Return a list that gets an entry with every Ctrl-C; all else about Ctrl-C stays as it is."""
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, note)
+    return pressed
 
 
 def _words(error: Exception) -> str:

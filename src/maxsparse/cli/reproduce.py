@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,6 @@ def reproduce(
     Example: maxsparse reproduce rank-one --preset smoke
     """
     from maxsparse import experiments
-    from maxsparse.experiments import registry
 
     known = experiments.names()
     if list_all:
@@ -53,37 +53,13 @@ def reproduce(
         else:
             _list(known)
         return
-    if name is None:
-        raise typer.BadParameter("say which experiment, or use --list", param_hint="NAME")
-    if preset not in PRESETS:
-        raise typer.BadParameter(f"{preset!r} is not one of {', '.join(PRESETS)}", param_hint="--preset")
-    if name != "all" and name not in known:
-        try:
-            experiments.get(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="NAME") from error
-    asked = known if name == "all" else [name]
-    wanted = _wanted_methods(methods, asked)
+    asked = _asked(name, preset, known)
+    where: dict[str, Any] = {"preset": preset, "output": output, "jobs": jobs, "scheduler": scheduler, "device": device}
     chosen = _wanted_seeds(seeds)
     figures = []
     try:
-        for each in asked:
-            compared = registry.methods_of(experiments.get(each))
-            own = [method for method in wanted or () if method in compared]
-            if name == "all" and wanted and compared and not own:
-                continue  # it compares other methods
-            outcome = experiments.run(
-                each,
-                preset=preset,
-                output=output,
-                methods=wanted if name != "all" else own or None,
-                seeds=chosen,
-                jobs=jobs,
-                scheduler=scheduler,
-                device=device,
-                fresh=fresh,
-                progress=True,
-            )
+        for each, own in _with_methods(asked, _wanted_methods(methods, asked)):
+            outcome = experiments.run(each, methods=own, seeds=chosen, fresh=fresh, progress=True, **where)
             figures.append(_figures(each, outcome))
             if not as_json:
                 _print(each, outcome)
@@ -92,6 +68,37 @@ def reproduce(
         raise typer.Exit(1) from stop
     if as_json:
         print_json({"preset": preset, "experiments": figures})
+
+
+def _asked(name: str | None, preset: str, known: list[str]) -> list[str]:
+    """Return the experiments to run, if there are such and the preset is one."""
+    from maxsparse import experiments
+
+    if name is None:
+        raise typer.BadParameter("say which experiment, or use --list", param_hint="NAME")
+    if preset not in PRESETS:
+        raise typer.BadParameter(f"{preset!r} is not one of {', '.join(PRESETS)}", param_hint="--preset")
+    if name == "all":
+        return known
+    try:
+        experiments.get(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="NAME") from error
+    return [name]
+
+
+def _with_methods(asked: list[str], wanted: list[str] | None) -> Iterator[tuple[str, list[str] | None]]:
+    """Yield every experiment with those of the wanted methods that it compares; of several, skip one without any."""
+    from maxsparse import experiments
+    from maxsparse.experiments import registry
+
+    for each in asked:
+        compared = registry.methods_of(experiments.get(each))
+        own = [method for method in wanted or () if method in compared]
+        if len(asked) == 1:
+            yield each, wanted
+        elif own or not wanted or not compared:
+            yield each, own or None
 
 
 def _wanted_methods(methods: str | None, asked: list[str]) -> list[str] | None:

@@ -86,7 +86,7 @@ def pivot(T: NDArray[Any], p: int, c: int) -> None:
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _clear(row: NDArray[Any], other: NDArray[Any], top: NDArray[Any], c: int) -> None:
-    """Clear column c in two rows at once: three times as fast as one by one, four at once are slower again."""
+    """Clear column c in two rows at once: one load of `top` serves both, and the compiler makes it vector code."""
     f, g = row[c], other[c]
     for j in range(top.shape[0]):
         row[j] -= f * top[j]
@@ -152,8 +152,8 @@ def equal_ratios(
 
     `keys` are the bits of the ratios α/β of `columns`, those outside A. One that has β = 0, but not 0 in the row `top`
     too, may explain y alone: it is reported as a pair with itself. A slot of the table holds the number of the test
-    that filled it and the column. It forgets the column before: a pair in a hundred is missed, and no branch is hard
-    to predict.
+    that filled it and the column. It forgets the column before: with a table much larger than m few pairs are missed,
+    and no branch is hard to predict.
     """
     mask = table.shape[0] - 1
     count = 0

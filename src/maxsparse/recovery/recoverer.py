@@ -138,6 +138,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 tuned = tune(Phi, as_arrays(self._weights()), minutes=minutes, seed=self.random_state, noise=noise)
                 self.weights_ = check_weights(tuned, "the tuned network")
         elif isinstance(self.network, str):
+            for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
+                if option in training:
+                    raise ValueError(f"fit takes no {option}=; give {parameter}= to SparseRecoverer")
             options = {"n_threads": self.n_threads, "minutes": minutes or None, **training}
             self.trained_ = train(Phi, self.network, noise=noise, seed=self.random_state, **options)
         elif minutes > 0 or training:

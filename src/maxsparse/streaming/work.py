@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__
-from maxsparse._validation import DuplicateAtomsWarning, FloatArray, check_choice, check_dictionary
+from maxsparse._validation import DuplicateAtomsWarning, FloatArray, check_choice, check_dictionary, first_not_finite
 from maxsparse.recovery import Recovery, SparseRecoverer, certify
 from maxsparse.result import Result
 from maxsparse.solvers import METHODS, solve
@@ -150,11 +150,8 @@ def answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, n
     bad = ~np.isfinite(signals).all(axis=1)
     if bad.any():
         if not skip_bad:
-            row = int(bad.argmax())
-            column = int((~np.isfinite(signals[row])).argmax())
-            value = "NaN" if np.isnan(signals[row, column]) else signals[row, column]
             raise ValueError(
-                f"{name} holds {value} at row {start + row}, column {column}; "
+                f"{name} holds {first_not_finite(signals, start)}; "
                 "remove or fill such values, or leave such signals out with --skip-bad (skip_bad=True)"
             )
         signals = np.where(bad[:, None], 0, signals).astype(signals.dtype)
