@@ -43,6 +43,10 @@ def estimate(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("stereo-out"),
     method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl, rnd4 or network.")] = "auto",
+    material: Annotated[
+        bool | None,
+        typer.Option(help="Divide the material that all pixels share out of the readings; by default with auto alone."),
+    ] = None,
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
     intensities: Annotated[Path | None, typer.Option(help="File of the lights' intensities, one row each.")] = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
@@ -71,7 +75,7 @@ def estimate(
         if not as_json:
             typer.echo(f"{scene!r}")
         check_request(output, K=K, meshes=formats)
-        result = stereo.estimate_normals(scene, method, progress=True)
+        result = stereo.estimate_normals(scene, method, material=material, progress=True)
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
     seconds = time.perf_counter() - begun
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -91,6 +90,7 @@ def estimate_normals(
     scene: Scene,
     method: str = "auto",
     *,
+    material: bool | None = None,
     rng: RandomState = 0,
     n_threads: int | None = None,
     progress: bool = False,
@@ -105,6 +105,9 @@ def estimate_normals(
     method : str, default="auto"
         ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, ``"network"`` (trains once per rig), or
         one you registered.
+    material : bool or None, default=None
+        Divide the reflectance that all pixels share out of the readings and fit again, where that makes readings and
+        normals agree better (:func:`maxsparse.stereo.material.fit_as_if_matt`). None does so for ``"auto"``.
     rng : int, numpy.random.Generator or None, default=0
         For methods that draw at random.
     n_threads : int or None, default=None
@@ -142,16 +145,33 @@ def estimate_normals(
     >>> ms.stereo.estimate_normals(scene, method="consensus").mean_error < 0.01
     True
     """
-    from maxsparse.solvers._contract import threads
-    from maxsparse.stereo.methods.neighbours import decide  # compiled code: not before there is work for it
+    from maxsparse.solvers._contract import threads  # compiled code: not before there is work for it
+    from maxsparse.stereo.even_albedo import refit_evenly
+    from maxsparse.stereo.material import Material, fit_as_if_matt
+    from maxsparse.stereo.methods.neighbours import decide
 
     solver = find_method(method)
     if takes_rng(solver):
         options["rng"] = check_rng(rng)
     starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
+
+    def solve(shared: Material | None, normals: FloatArray) -> Fit:
+        fits = []
+        for first in track(starts, method if shared is None else f"{method}, as if matt", progress):
+            chunk = slice(first, first + CHUNK_PIXELS)
+            rows: FloatArray = np.ascontiguousarray(scene.readings[chunk].astype(np.float64))
+            if shared is not None:
+                rows = shared.divided_out(rows, scene.lights, normals[chunk])
+            fits.append(solver(rows, scene.lights, **options))
+        return decide(Fit.join(fits), scene.mask)
+
     with threads(n_threads):
-        fits = [_fit_chunk(solver, scene, first, options) for first in track(starts, method, progress)]
-        fit = decide(Fit.join(fits), scene.mask)
+        if method == "auto" if material is None else material:
+            fit, shared = fit_as_if_matt(solve, scene.readings, scene.lights)
+            if shared is not None:
+                fit = refit_evenly(scene.readings, scene.lights, fit, scene.mask, shared)
+        else:
+            fit = solve(None, np.empty((0, 3)))
     result = NormalMap(
         scene.picture(fit.normals),
         scene.picture(fit.confidence),
@@ -163,11 +183,6 @@ def estimate_normals(
     )
     check_frame(result.normals, result.mask)
     return result
-
-
-def _fit_chunk(solver: Callable[..., Fit], scene: Scene, first: int, options: dict[str, Any]) -> Fit:
-    rows = scene.readings[first : first + CHUNK_PIXELS].astype(np.float64)
-    return solver(np.ascontiguousarray(rows), scene.lights, **options)
 
 
 def check_frame(normals: FloatArray, mask: NDArray[np.bool_]) -> None:

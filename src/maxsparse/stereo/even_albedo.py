@@ -1,0 +1,177 @@
+"""A last refit, for scenes whose readings are clean: pixels whose albedo is that of their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.material import Material
+from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods._kernels import SLICES, fit
+from maxsparse.stereo.methods.consensus import lit_level
+
+__all__ = ["refit_evenly"]
+
+CHUNK_PIXELS = 16384
+CLEAN = 0.0065  # scatter of the material up to which readings can be trusted this far
+SURE = 0.2  # quantile of the confidence below which a pixel tells its neighbours nothing
+ROUNDS = 6
+TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # standard deviations at which a reading's weight is a quarter
+FLOOR = 0.006  # of the albedo: least standard deviation of readings
+EVEN = 0.01  # least standard deviation of log albedo among neighbours
+AT_MOST = 2.0  # what an albedo unlike that of the neighbours costs; a reading that does not fit costs one
+HANDICAP = 1.0  # what a fit that starts at a neighbour's normal must be better by
+
+
+def refit_evenly(
+    readings: FloatArray, lights: FloatArray, normals_fit: Fit, mask: NDArray[np.bool_], material: Material
+) -> Fit:
+    r"""Refit every pixel, with the albedo of its neighbours as one more reading.
+
+    .. math:: \min_x \sum_i \frac{z_i^2}{1 + z_i^2} + \frac{z^2}{1 + z^2 / 2}, \qquad
+              z_i = \frac{o_i - l_i^\top x}{k\sigma\|x\|}, \quad z = \frac{\log\|x\| - \log\bar\rho}{\tau}
+
+    over lit readings o that the material has been divided out of; k is 1 for readings above the fit and 3 for those
+    below. :math:`\bar\rho` is the median albedo of the 5×5 pixels around, τ their spread. The search starts at the
+    pixel's own normal and at its neighbours'.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+    normals_fit : Fit
+        All pixels of the mask, in row-major order.
+    mask : ndarray of shape (H, W), bool
+    material : Material
+        What the readings say about the scene with these normals.
+
+    Returns
+    -------
+    fit : Fit
+        With other normals and albedos; the same where the scatter of the material is above 0.65 % of the albedo. There
+        bounced light decides, which the network knows better.
+
+    Notes
+    -----
+    Where shadows leave three or four readings, any normal explains them; with the albedo known, two are enough.
+    """
+    if material.scatter > CLEAN or not len(readings):
+        return normals_fit
+    place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)  # two pixels of nothing all around
+    place[2:-2, 2:-2][mask] = np.arange(len(readings))
+    rows, columns = np.nonzero(place >= 0)
+    scaled = np.ascontiguousarray(normals_fit.normals * normals_fit.albedo[:, None], dtype=np.float64)
+    known = normals_fit.albedo > 0
+    sure = known & (normals_fit.confidence >= np.quantile(normals_fit.confidence, SURE))
+    logs = np.log(np.where(known, normals_fit.albedo, 1.0))
+    sigma = max(2.0 * material.scatter, FLOOR)
+    out = scaled.copy()
+    for first in range(0, len(readings), CHUNK_PIXELS):
+        chunk = slice(first, first + CHUNK_PIXELS)
+        raw = np.maximum(readings[chunk], 0.0).astype(np.float64)
+        lit = raw > lit_level(raw)[:, None]
+        matt = material.divided_out(raw, lights, normals_fit.normals[chunk])
+        _refit_rows(matt, lights, lit, rows[chunk], columns[chunk], place, scaled, logs, sure, sigma, out[chunk])
+    albedo = np.linalg.norm(out, axis=1)
+    normals = np.divide(out, albedo[:, None], out=np.zeros_like(out), where=albedo[:, None] > 0)
+    return replace(normals_fit, normals=normals, albedo=albedo)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _refit_rows(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    lit: NDArray[Any],
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    place: NDArray[Any],
+    scaled: NDArray[Any],
+    logs: NDArray[Any],
+    sure: NDArray[Any],
+    sigma: float,
+    out: NDArray[Any],
+) -> None:
+    P, q = o.shape
+    for piece in prange(min(P, SLICES)):
+        # One more light, along the normal, under which a pixel would read its albedo.
+        more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
+        more_lights[:q] = L
+        around, x = np.empty(25), np.empty(3)
+        for row in range(piece, P, SLICES):
+            here = place[rows[row], columns[row]]
+            if scaled[here, 0] == 0.0 and scaled[here, 1] == 0.0 and scaled[here, 2] == 0.0:
+                continue
+            albedo, spread = _albedo_around(place, rows[row], columns[row], logs, sure, around)
+            if albedo == 0.0:
+                continue
+            more[:q] = o[row]
+            more[q] = albedo
+            least = np.inf
+            for step in range(10):
+                j = here if step == 0 else place[rows[row] + (step - 1) // 3 - 1, columns[row] + (step - 1) % 3 - 1]
+                if j < 0 or (step > 0 and (j == here or not sure[j])):
+                    continue
+                length = np.sqrt(scaled[j, 0] ** 2 + scaled[j, 1] ** 2 + scaled[j, 2] ** 2)
+                for axis in range(3):
+                    x[axis] = scaled[j, axis] * (1.0 if step == 0 else albedo / length)
+                for _ in range(ROUNDS):
+                    _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
+                    if not fit(more, more_lights, weights, x):
+                        break
+                cost = _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
+                cost += HANDICAP if step > 0 else 0.0
+                if cost < least and x[2] > 0.0:
+                    least = cost
+                    out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]
+
+
+@njit(cache=True, nogil=True)
+def _albedo_around(
+    place: NDArray[Any], row: int, column: int, logs: NDArray[Any], sure: NDArray[Any], around: NDArray[Any]
+) -> tuple[float, float]:
+    """Return the median albedo of the sure pixels among 5×5, and the spread of its logarithm; 0 where there is none."""
+    found = 0
+    for dy in range(-2, 3):
+        for dx in range(-2, 3):
+            j = place[row + dy, column + dx]
+            if j >= 0 and sure[j]:
+                around[found] = logs[j]
+                found += 1
+    if found == 0:
+        return 0.0, 1.0
+    median = np.median(around[:found])
+    return np.exp(median), max(2.2 * np.median(np.abs(around[:found] - median)), EVEN)
+
+
+@njit(cache=True, nogil=True)
+def _weigh(
+    o: NDArray[Any],
+    L: NDArray[Any],
+    lit: NDArray[Any],
+    x: NDArray[Any],
+    sigma: float,
+    spread: float,
+    weights: NDArray[Any],
+) -> float:
+    """Write the weights of all readings, and of the albedo as the last one; return the cost."""
+    q = len(lit)
+    albedo = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), 1e-12)
+    cost = 0.0
+    for i in range(q):
+        weights[i] = 0.0
+        if lit[i]:
+            r = (o[i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)) / albedo
+            scale = sigma * (TOO_BRIGHT if r > 0.0 else TOO_DARK)
+            z2 = (r / scale) ** 2
+            cost += z2 / (1.0 + z2)
+            weights[i] = 1.0 / ((1.0 + z2) * scale) ** 2
+    for axis in range(3):
+        L[q, axis] = x[axis] / albedo
+    z2 = (np.log(albedo / o[q]) / spread) ** 2
+    weights[q] = 1.0 / ((1.0 + z2 / AT_MOST) * spread) ** 2
+    return cost + z2 / (1.0 + z2 / AT_MOST)

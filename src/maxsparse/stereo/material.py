@@ -1,0 +1,223 @@
+"""The reflectance that the pixels of a scene share: estimated from all of them, then divided out of the readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from maxsparse._validation import FloatArray
+from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.methods._kernels import SLICES
+from maxsparse.stereo.methods.consensus import lit_level
+
+__all__ = ["Material", "find_material", "fit_as_if_matt"]
+
+LAMBERT, BURLEY, FLAT, GGX = 0.0, 1.0, 2.0, 3.0
+ROUGHNESSES = (0.1, 0.14, 0.2, 0.28, 0.38, 0.5, 0.65, 0.85)
+# Kind, roughness or exponent, reflectance at normal incidence. Non-negative weights over these are a material.
+TERMS = np.array(
+    [(LAMBERT, 0.0, 0.0)]
+    + [(BURLEY, roughness, 0.0) for roughness in (0.0, 0.5, 1.0)]
+    + [(FLAT, 0.7, 0.0)]
+    + [(GGX, roughness, f0) for f0 in (0.04, 1.0) for roughness in ROUGHNESSES]
+)
+PIXELS = 4000  # that a material is estimated from
+FEWEST = 200
+ROUNDS = 8  # of reweighting
+SURE = 0.3  # quantile of the confidence below which pixels do not help to find the material
+GRAZING = 0.15  # n·v below which they do not either
+LEAST = 0.003  # scatter below which the weights of readings fall no faster
+CORRECTIONS = 2
+LOOSE = 0.06  # scatter from which on one material does not describe the scene
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """A mixture of reflectances, relative to the albedo.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (K,)
+        Non-negative, one for every row of `TERMS`.
+    scatter : float
+        Typical residual of lit readings, as a share of the albedo.
+    """
+
+    weights: FloatArray
+    scatter: float
+
+    def divided_out(self, readings: FloatArray, lights: FloatArray, normals: FloatArray) -> FloatArray:
+        """Return the readings (P, q) that a matt surface with the same normals (P, 3) would give.
+
+        Attached shadows stay as they are.
+        """
+        used = self.weights > 0
+        matt = np.array(readings, dtype=np.float64, order="C")
+        _divide_rows(matt, _directions(lights), np.ascontiguousarray(normals), TERMS[used], self.weights[used])
+        return matt
+
+
+def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Material | None:
+    r"""Estimate the material that explains the readings of the surest pixels best, given their normals.
+
+    .. math:: \min_{c \ge 0} \sum_{p,i} w_{pi} \Bigl(\frac{o_{pi}}{\rho_p} - \sum_k c_k f_k(n_p, l_i)\Bigr)^2
+
+    over lit readings, with the weights of Geman and McClure against shadows and bounced light. The f are Lambert's
+    cosine, Burley's diffuse term [1]_, a flattened cosine, and lobes of GGX [2]_.
+
+    Parameters
+    ----------
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+    fit : Fit
+
+    Returns
+    -------
+    material : Material or None
+        None where too few pixels are sure.
+
+    References
+    ----------
+    .. [1] B. Burley, "Physically based shading at Disney", SIGGRAPH courses, 2012.
+    .. [2] B. Walter et al., "Microfacet models for refraction through rough surfaces", EGSR 2007.
+    """
+    usable = (fit.albedo > 0) & (fit.normals[:, 2] > GRAZING)
+    if not usable.any():
+        return None
+    good = np.flatnonzero(usable & (fit.confidence >= np.quantile(fit.confidence[usable], SURE)))
+    if len(good) < FEWEST:
+        return None
+    pixels = good[np.linspace(0, len(good) - 1, min(PIXELS, len(good))).astype(np.intp)]
+    some = np.maximum(readings[pixels], 0.0).astype(np.float64)
+    rows, columns = np.nonzero(some > lit_level(some)[:, None])
+    normals = np.ascontiguousarray(fit.normals[pixels], dtype=np.float64)
+    A = _design(normals, _directions(lights), rows, columns, TERMS)
+    b = some[rows, columns] / fit.albedo[pixels][rows]
+    weights = 1.0 / (1.0 + np.minimum(b, 10.0) ** 2)
+    for _ in range(ROUNDS):
+        c = _nonnegative(A, b, weights)
+        predicted = A @ c
+        bright = 1.0 + predicted**2  # errors grow with the reading where it is larger than the albedo
+        residual = np.abs(b - predicted) / np.sqrt(bright)
+        scatter = 1.4826 * float(np.median(residual))
+        weights = 1.0 / (1.0 + (residual / (2.0 * max(scatter, LEAST))) ** 2) ** 2 / bright
+    return Material(c, scatter)
+
+
+def fit_as_if_matt(
+    solve: Callable[[Material | None, FloatArray], Fit], readings: FloatArray, lights: FloatArray
+) -> tuple[Fit, Material | None]:
+    """Fit, divide the common material out of the readings, and fit again, as long as readings and normals agree better.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(material, normals) -> Fit`` fits the readings that ``material.divided_out`` gives for these normals; the
+        readings as they are where `material` is None.
+    readings : ndarray of shape (P, q)
+    lights : ndarray of shape (q, 3)
+
+    Returns
+    -------
+    fit : Fit
+    material : Material or None
+        As the last fit leaves it; None where too few pixels are sure.
+
+    Notes
+    -----
+    Normals that lean the wrong way can be made up for by a wrong material, so a correction must prove itself: with the
+    new normals, and the material estimated anew, the scatter has to be smaller than before by 2 % + 0.4/q. It is not
+    where materials differ from place to place or most of the scatter is light that surfaces send each other.
+    """
+    fit = solve(None, np.empty((0, 3)))
+    material = find_material(readings, lights, fit)
+    if material is None or material.scatter > LOOSE:
+        return fit, material
+    for _ in range(CORRECTIONS):
+        again = solve(material, fit.normals)
+        after = find_material(readings, lights, again)
+        if after is None or after.scatter > _worth(len(lights)) * material.scatter:
+            break
+        fit, material = again, after
+    return fit, material
+
+
+def _worth(q: int) -> float:
+    """Return the share of the old scatter below which a correction is kept.
+
+    The fewer the lights, the more of the scatter a pixel's own three unknowns can take up.
+    """
+    return 0.98 - 0.4 / q
+
+
+def _directions(lights: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(lights, dtype=np.float64)
+
+
+def _nonnegative(A: FloatArray, b: FloatArray, weights: FloatArray) -> FloatArray:
+    """Solve weighted non-negative least squares by way of the normal equations; A (N, K) has very many rows."""
+    weighted = A * weights[:, None]
+    gram = weighted.T @ A
+    gram[np.diag_indices_from(gram)] += 1e-6 * np.trace(gram) / len(gram)
+    R = np.linalg.cholesky(gram).T
+    return np.asarray(nnls(R, np.linalg.solve(R.T, weighted.T @ b))[0])
+
+
+@njit(cache=True, nogil=True)
+def _term(term: NDArray[Any], nl: float, nv: float, nh: float, lh: float) -> float:
+    """Return one reflectance times n·l; nl, nv, nh, lh are the cosines between normal, light, view and half vector."""
+    if term[0] == LAMBERT:
+        return nl
+    if term[0] == BURLEY:
+        edge = 2.0 * lh * lh * term[1] - 0.5
+        return nl * (1.0 + edge * (1.0 - nl) ** 5) * (1.0 + edge * (1.0 - nv) ** 5)
+    if term[0] == FLAT:
+        return nl ** term[1]
+    alpha = term[1] * term[1]
+    peak = nh * nh * (alpha * alpha - 1.0) + 1.0
+    k = alpha / 2.0
+    shading = nl / (nl * (1.0 - k) + k) / (nv * (1.0 - k) + k)
+    return alpha * alpha / (peak * peak) * shading * (term[2] + (1.0 - term[2]) * (1.0 - lh) ** 5) / 4.0
+
+
+@njit(cache=True, nogil=True)
+def _cosines(normal: NDArray[Any], light: NDArray[Any]) -> tuple[float, float, float, float]:
+    """Return nl, nv, nh and lh; the view is along z, so the half vector is (l + z)/‖l + z‖."""
+    nl = normal[0] * light[0] + normal[1] * light[1] + normal[2] * light[2]
+    length = max(np.sqrt(2.0 + 2.0 * light[2]), 1e-6)
+    return nl, max(normal[2], 0.02), min(max((nl + normal[2]) / length, 0.0), 1.0), min(length / 2.0, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _design(
+    normals: NDArray[Any], lights: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], terms: NDArray[Any]
+) -> NDArray[Any]:
+    A = np.zeros((len(rows), len(terms)))
+    for i in range(len(rows)):
+        nl, nv, nh, lh = _cosines(normals[rows[i]], lights[columns[i]])
+        if nl > 0.0:
+            for k in range(len(terms)):
+                A[i, k] = _term(terms[k], nl, nv, nh, lh)
+    return A
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _divide_rows(
+    readings: NDArray[Any], lights: NDArray[Any], normals: NDArray[Any], terms: NDArray[Any], weights: NDArray[Any]
+) -> None:
+    P, q = readings.shape
+    for piece in prange(min(P, SLICES)):
+        for row in range(piece, P, SLICES):
+            for i in range(q):
+                nl, nv, nh, lh = _cosines(normals[row], lights[i])
+                if nl > 0.02:  # nearer to the terminator the ratio says more about the normal than about the material
+                    value = 0.0
+                    for k in range(len(terms)):
+                        value += weights[k] * _term(terms[k], nl, nv, nh, lh)
+                    readings[row, i] *= min(max(nl / max(value, 1e-9), 0.05), 3.0)
