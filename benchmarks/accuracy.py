@@ -1,9 +1,10 @@
 """Compare ways to train a network: losses, presets, structures, one run per process.
 
 python benchmarks/accuracy.py run residual --minutes 30      # train and test one of CONFIGURATIONS; resumes by itself
-python benchmarks/accuracy.py table                          # all results so far
+python benchmarks/accuracy.py solve ista                     # a solver on the same test signals
+python benchmarks/accuracy.py table                          # all results so far, as accuracy.json and accuracy.png
 
-The paper's own comparison of methods is ``maxsparse reproduce basic``.
+The paper's own comparison of methods, over several dictionaries, is ``maxsparse reproduce basic``.
 
 Every result is a file in benchmarks/results/accuracy, with seed, settings, versions and command.
 """
@@ -15,6 +16,7 @@ import json
 import platform
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ SEED, TEST_SEED = 0, 1_000_003
 N, M, SPARSITIES = 20, 100, range(1, 11)
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 WORK = Path("accuracy-models")  # models and checkpoints; not part of the project
+NEED_SPARSITY = ("iht", "omp")
 
 # name: (network, hyperparameters, loss, amplitudes)
 CONFIGURATIONS: dict[str, tuple[str, dict, str, str]] = {
@@ -107,6 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
             "minutes": arguments.minutes,
             "samples": report.samples,
             "seconds": report.seconds,
+            "processor_seconds": time.process_time(),
             "threads": arguments.threads or torch.get_num_threads(),
             "best_validation_at_samples": report.best["samples"],
             "strict": strict,
@@ -131,13 +135,61 @@ def write(folder: Path, label: str, result: dict) -> None:
     print(label, "strict", *(f"{value:.3f}" for value in result["strict"]))
 
 
+def solve(arguments: argparse.Namespace) -> None:
+    """Test a solver on the signals that the networks are tested on; those that need d are told it."""
+    for amplitudes in ("uniform", "unit"):
+        strict, loose = [], []
+        for d in SPARSITIES:
+            X, Y = test_signals(amplitudes, d, arguments.test)
+            told = {"sparsity": d} if arguments.method in NEED_SPARSITY else {}
+            result = ms.solve(dictionary(), Y, arguments.method, precondition=arguments.whitened, progress=True, **told)
+            scores = np.abs(result.coef)
+            strict.append(ms.metrics.strict_accuracy(X, scores))
+            loose.append(ms.metrics.loose_accuracy(X, scores, N))
+        words = [arguments.method, *["whitened"] * arguments.whitened, *["unit"] * (amplitudes == "unit")]
+        figures = {"method": arguments.method, "task": {"amplitudes": amplitudes}, "strict": strict, "loose": loose}
+        write(arguments.results, "-".join(words), figures | {"test_signals_per_sparsity": arguments.test})
+
+
 def table(arguments: argparse.Namespace) -> None:
+    """Print all results, and put them together in one file and one picture."""
     results = [json.loads(path.read_text()) for path in sorted(arguments.results.glob("*.json"))]
     for measure in ("strict", "loose"):
         print(f"\n{measure:24} {'signals':>10} " + " ".join(f"d={d:<3}" for d in SPARSITIES))
         for result in results:
             values = " ".join(f"{value:5.3f}" for value in result[measure])
             print(f"{result['label']:24} {result.get('samples', ''):>10} {values}")
+    kept = ("samples", "processor_seconds", "threads", "parameters", "strict", "loose", "command")
+    summary = {
+        result["label"]: {"amplitudes": result["task"]["amplitudes"]}
+        | {name: result[name] for name in kept if name in result}
+        for result in results
+    }
+    target = arguments.results.with_name("accuracy.json")
+    with atomic_write(target) as stream:
+        stream.write(json.dumps(summary, indent=1).encode() + b"\n")
+    draw(summary, target.with_suffix(".png"))
+    print(f"\nWrote {target} and {target.with_suffix('.png')}")
+
+
+def draw(summary: dict[str, dict], target: Path) -> None:
+    """Draw strict and loose accuracy against d, uniform amplitudes above, unit amplitudes below."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(10, 8), sharex=True, layout="constrained")
+    for row, amplitudes in zip(axes, ("uniform", "unit"), strict=True):
+        for axis, measure in zip(row, ("strict", "loose"), strict=True):
+            for label, result in summary.items():
+                if result["amplitudes"] == amplitudes:
+                    style = "-" if "samples" in result else "--"
+                    axis.plot(SPARSITIES, result[measure], style, marker="o", markersize=3, label=label)
+            axis.set(title=f"{measure} accuracy, {amplitudes} amplitudes", xticks=SPARSITIES, ylim=(-0.02, 1.02))
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize=8)
+    for axis in axes[1]:
+        axis.set_xlabel("number of nonzeros d")
+    with atomic_write(target) as stream:
+        figure.savefig(stream, format="png", dpi=110)
 
 
 def main() -> None:
@@ -155,6 +207,11 @@ def main() -> None:
     one.add_argument("--label", help="name of the result, by default that of the configuration")
     one.add_argument("--test", type=int, default=5000, help="test signals per sparsity")
     one.set_defaults(run=run)
+    other = commands.add_parser("solve")
+    other.add_argument("method", choices=[*NEED_SPARSITY, "ista", "l1", "sbl"])
+    other.add_argument("--test", type=int, default=5000, help="test signals per sparsity")
+    other.add_argument("--whitened", action="store_true", help="precondition the dictionary; the paper does not")
+    other.set_defaults(run=solve)
     commands.add_parser("table").set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)
