@@ -215,6 +215,39 @@ def networks(results: dict[str, Any]) -> str:
     return f"{table(['width', 'inference, aim 70%', 'training, aim 55%'], rows)}\n\n{about}"
 
 
+def accuracy(results: dict[str, Any]) -> str:
+    """Return both measures of all networks and solvers by d, and how each compares with the residual network."""
+    parts = []
+    for amplitudes, rival in (("uniform", "residual"), ("unit", "residual-unit")):
+        chosen = {label: row for label, row in results.items() if row["amplitudes"] == amplitudes}
+        for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
+            rows = [
+                [
+                    label.removesuffix("-unit"),
+                    f"{row['samples'] / 1e6:.1f}" if "samples" in row else "",
+                    f"{row['processor_seconds'] / 60:.0f}" if "processor_seconds" in row else "",
+                    *(f"{value:.3f}" for value in row[measure]),
+                ]
+                for label, row in chosen.items()
+            ]
+            header = [f"{name}, {amplitudes}", "million signals", "minutes", *(f"d = {d}" for d in range(1, 11))]
+            parts.append(table(header, rows))
+        verdicts = [_against(label, row, chosen[rival]) for label, row in chosen.items() if label != rival]
+        parts.append("\n".join(verdicts))
+    return "\n\n".join(parts)
+
+
+def _against(label: str, row: dict[str, Any], residual: dict[str, Any]) -> str:
+    """Say where a method is ahead of the residual network for d ≥ 2, by more than one signal in a hundred."""
+    words = []
+    for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
+        ahead = [d for d in range(2, 11) if row[measure][d - 1] > residual[measure][d - 1] + 0.01]
+        behind = [d for d in range(2, 11) if row[measure][d - 1] < residual[measure][d - 1] - 0.01]
+        places = [", ".join(map(str, where)) or "none" for where in (ahead, behind)]
+        words.append(f"{name} ahead at d = {places[0]}, behind at {places[1]}")
+    return f"- `{label.removesuffix('-unit')}` against `residual`: {'; '.join(words)}."
+
+
 def stereo(results: dict[str, Any]) -> str:
     """Return the mean angular errors of every method on every object, then speed and memory."""
     bunny, real, speed = results["bunny"], results["real"], results["speed"]
@@ -253,5 +286,6 @@ BENCHMARK_BLOCKS = {
     "never-seen": ("zero_shot.json", never_seen),
     "solvers": ("solvers.json", solvers),
     "networks": ("networks.json", networks),
+    "accuracy": ("accuracy.json", accuracy),
     "stereo-accuracy": ("stereo.json", stereo),
 }

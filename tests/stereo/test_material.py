@@ -66,10 +66,8 @@ def test_a_material_explains_readings_it_did_not_see():
 
 def test_a_matt_material_changes_nothing():
     readings, lights = np.random.default_rng(0).random((6, 5)), stereo.hemisphere_lights(5, rng=0)
-    weights = np.zeros(21)
-    weights[0] = 1.0
     n = np.tile([0.0, 0.6, 0.8], (6, 1))
-    np.testing.assert_allclose(Material(weights, 0.01).divided_out(readings, lights, n), readings, rtol=1e-12)
+    np.testing.assert_allclose(Material.matt(0.01).divided_out(readings, lights, n), readings, rtol=1e-12)
 
 
 def test_dividing_the_material_out_brings_normals_closer():
@@ -93,12 +91,15 @@ def test_a_correction_that_does_not_prove_itself_is_dropped():
     assert fit is first
     assert len(calls) == 2
     assert calls[0] is None
-    assert material is calls[1]
+    np.testing.assert_array_equal(material.weights, Material.matt(0.0).weights)
+    assert material.scatter == calls[1].scatter
 
 
 def test_few_or_dark_pixels_have_no_material():
     scene, matt = glossy_scene(size=10)
     assert find_material(scene.readings, scene.lights, true_fit(scene, matt)) is None
+    scene, matt = glossy_scene()
+    assert find_material(np.zeros_like(matt), scene.lights, true_fit(scene, matt)) is None
     dark = stereo.make_scene(np.zeros((6, 30, 30)), stereo.hemisphere_lights(6, rng=0))
     assert not stereo.estimate_normals(dark).normals.any()
 
@@ -127,7 +128,7 @@ def few_readings():
     rough = n + 0.15 * poor[:, None] * rng.standard_normal(n.shape)
     rough /= np.linalg.norm(rough, axis=1, keepdims=True)
     fit = stereo.Fit(rough, np.full(len(n), 0.6), o > 0, np.where(poor, 0.1, 0.9))
-    material = Material(np.eye(21)[0], 0.003)
+    material = Material.matt(0.003)
     return o, scene, n, poor, fit, material
 
 

@@ -107,7 +107,8 @@ def estimate_normals(
         one you registered.
     material : bool or None, default=None
         Divide the reflectance that all pixels share out of the readings and fit again, where that makes readings and
-        normals agree better (:func:`maxsparse.stereo.material.fit_as_if_matt`). None does so for ``"auto"``.
+        normals agree better (:func:`maxsparse.stereo.material.fit_as_if_matt`); where they agree very well, refit with
+        an even albedo (:func:`maxsparse.stereo.even_albedo.refit_evenly`). None does so for ``"auto"``.
     rng : int, numpy.random.Generator or None, default=0
         For methods that draw at random.
     n_threads : int or None, default=None
@@ -155,23 +156,24 @@ def estimate_normals(
         options["rng"] = check_rng(rng)
     starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
 
-    def solve(shared: Material | None, normals: FloatArray) -> Fit:
+    def solve(shared: Material | None = None, normals: FloatArray | None = None) -> Fit:
         fits = []
         for first in track(starts, method if shared is None else f"{method}, as if matt", progress):
             chunk = slice(first, first + CHUNK_PIXELS)
             rows: FloatArray = np.ascontiguousarray(scene.readings[chunk].astype(np.float64))
-            if shared is not None:
+            if shared is not None and normals is not None:
                 rows = shared.divided_out(rows, scene.lights, normals[chunk])
             fits.append(solver(rows, scene.lights, **options))
         return decide(Fit.join(fits), scene.mask)
 
+    divide = method == "auto" if material is None else material
     with threads(n_threads):
-        if method == "auto" if material is None else material:
+        if divide:
             fit, shared = fit_as_if_matt(solve, scene.readings, scene.lights)
             if shared is not None:
                 fit = refit_evenly(scene.readings, scene.lights, fit, scene.mask, shared)
         else:
-            fit = solve(None, np.empty((0, 3)))
+            fit = solve()
     result = NormalMap(
         scene.picture(fit.normals),
         scene.picture(fit.confidence),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from maxsparse._validation import FloatArray
 from maxsparse.stereo.material import Material
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES, fit
+from maxsparse.stereo.methods._kernels import SLICES
+from maxsparse.stereo.methods._kernels import fit as fit_readings
 from maxsparse.stereo.methods.consensus import lit_level
 
 __all__ = ["refit_evenly"]
@@ -20,16 +21,18 @@ __all__ = ["refit_evenly"]
 CHUNK_PIXELS = 16384
 CLEAN = 0.0065  # scatter of the material up to which readings can be trusted this far
 SURE = 0.2  # quantile of the confidence below which a pixel tells its neighbours nothing
-ROUNDS = 6
-TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # standard deviations at which a reading's weight is a quarter
+PASSES = 2  # the second divides the material out with the normals, and learns from the albedos, of the first
+ROUNDS = 6  # of reweighting
+TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # factors k of the standard deviation, above and below the fit
 FLOOR = 0.006  # of the albedo: least standard deviation of readings
 EVEN = 0.01  # least standard deviation of log albedo among neighbours
+SPREAD = 2.2  # median absolute deviations that count as one standard deviation, half as many again as for a normal law
 AT_MOST = 2.0  # what an albedo unlike that of the neighbours costs; a reading that does not fit costs one
 HANDICAP = 1.0  # what a fit that starts at a neighbour's normal must be better by
 
 
 def refit_evenly(
-    readings: FloatArray, lights: FloatArray, normals_fit: Fit, mask: NDArray[np.bool_], material: Material
+    readings: FloatArray, lights: FloatArray, before: Fit, mask: NDArray[np.bool_], material: Material
 ) -> Fit:
     r"""Refit every pixel, with the albedo of its neighbours as one more reading.
 
@@ -44,7 +47,7 @@ def refit_evenly(
     ----------
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
-    normals_fit : Fit
+    before : Fit
         All pixels of the mask, in row-major order.
     mask : ndarray of shape (H, W), bool
     material : Material
@@ -53,33 +56,44 @@ def refit_evenly(
     Returns
     -------
     fit : Fit
-        With other normals and albedos; the same where the scatter of the material is above 0.65 % of the albedo. There
-        bounced light decides, which the network knows better.
+        With other normals, albedos and inliers; the same where the scatter of the material is above 0.65 % of the
+        albedo. There bounced light decides, which the network knows better.
 
     Notes
     -----
-    Where shadows leave three or four readings, any normal explains them; with the albedo known, two are enough.
+    Where shadows leave three or four readings, any normal explains them; with the albedo known, two are enough. Near
+    the fit, too, a reading above it pulls nine times as hard as one below: what is left after the material is mostly
+    light that does not arrive.
     """
     if material.scatter > CLEAN or not len(readings):
-        return normals_fit
+        return before
     place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)  # two pixels of nothing all around
     place[2:-2, 2:-2][mask] = np.arange(len(readings))
     rows, columns = np.nonzero(place >= 0)
-    scaled = np.ascontiguousarray(normals_fit.normals * normals_fit.albedo[:, None], dtype=np.float64)
-    known = normals_fit.albedo > 0
-    sure = known & (normals_fit.confidence >= np.quantile(normals_fit.confidence, SURE))
-    logs = np.log(np.where(known, normals_fit.albedo, 1.0))
+    scaled = np.ascontiguousarray(before.normals * before.albedo[:, None], dtype=np.float64)
+    known = np.linalg.norm(scaled, axis=1) > 0
+    if not known.any():
+        return before
+    sure = known & (before.confidence >= np.quantile(before.confidence[known], SURE))
     sigma = max(2.0 * material.scatter, FLOOR)
-    out = scaled.copy()
-    for first in range(0, len(readings), CHUNK_PIXELS):
-        chunk = slice(first, first + CHUNK_PIXELS)
-        raw = np.maximum(readings[chunk], 0.0).astype(np.float64)
-        lit = raw > lit_level(raw)[:, None]
-        matt = material.divided_out(raw, lights, normals_fit.normals[chunk])
-        _refit_rows(matt, lights, lit, rows[chunk], columns[chunk], place, scaled, logs, sure, sigma, out[chunk])
-    albedo = np.linalg.norm(out, axis=1)
-    normals = np.divide(out, albedo[:, None], out=np.zeros_like(out), where=albedo[:, None] > 0)
-    return replace(normals_fit, normals=normals, albedo=albedo)
+    inliers = before.inliers.copy()
+    for _ in range(PASSES):
+        albedo = np.linalg.norm(scaled, axis=1)
+        normals = np.divide(scaled, albedo[:, None], out=np.zeros_like(scaled), where=known[:, None])
+        logs = np.log(np.where(known, albedo, 1.0))
+        out = scaled.copy()
+        for first in range(0, len(readings), CHUNK_PIXELS):
+            chunk = slice(first, first + CHUNK_PIXELS)
+            raw = np.maximum(readings[chunk], 0.0).astype(np.float64)
+            lit = raw > lit_level(raw)[:, None]
+            matt = material.divided_out(raw, lights, normals[chunk])
+            _refit_rows(matt, lights, lit, rows[chunk], columns[chunk], place, scaled, logs, sure, sigma, out[chunk])
+            error = matt - np.maximum(out[chunk] @ lights.T, 0.0)
+            allowed = sigma * np.linalg.norm(out[chunk], axis=1, keepdims=True)
+            inliers[chunk] = lit & (error < TOO_BRIGHT * allowed) & (error > -TOO_DARK * allowed)
+        scaled = out
+    fit = Fit.from_scaled(scaled, inliers, before.confidence)
+    return replace(fit, rivals=before.rivals)
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -121,7 +135,7 @@ def _refit_rows(
                     x[axis] = scaled[j, axis] * (1.0 if step == 0 else albedo / length)
                 for _ in range(ROUNDS):
                     _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
-                    if not fit(more, more_lights, weights, x):
+                    if not fit_readings(more, more_lights, weights, x):
                         break
                 cost = _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
                 cost += HANDICAP if step > 0 else 0.0
@@ -145,7 +159,8 @@ def _albedo_around(
     if found == 0:
         return 0.0, 1.0
     median = np.median(around[:found])
-    return np.exp(median), max(2.2 * np.median(np.abs(around[:found] - median)), EVEN)
+    spread = max(SPREAD * np.median(np.abs(around[:found] - median)), EVEN)
+    return np.exp(median), spread * np.sqrt(1.0 + 4.0 / found)  # few neighbours know it less well
 
 
 @njit(cache=True, nogil=True)

@@ -46,20 +46,27 @@ class Material:
     weights : ndarray of shape (K,)
         Non-negative, one for every row of `TERMS`.
     scatter : float
-        Typical residual of lit readings, as a share of the albedo.
+        Typical residual of lit readings, as a share of the albedo; of the reading, where that is larger.
     """
 
     weights: FloatArray
     scatter: float
 
+    @classmethod
+    def matt(cls, scatter: float) -> Material:
+        """Return Lambert's reflectance."""
+        return cls((TERMS[:, 0] == LAMBERT).astype(np.float64), scatter)
+
     def divided_out(self, readings: FloatArray, lights: FloatArray, normals: FloatArray) -> FloatArray:
         """Return the readings (P, q) that a matt surface with the same normals (P, 3) would give.
 
-        Attached shadows stay as they are.
+        Attached shadows and what is nearly in them (n·l below 0.02) stay as they are; no reading is raised more than
+        threefold or lowered more than twentyfold.
         """
         used = self.weights > 0
         matt = np.array(readings, dtype=np.float64, order="C")
-        _divide_rows(matt, _directions(lights), np.ascontiguousarray(normals), TERMS[used], self.weights[used])
+        directions = np.ascontiguousarray(lights, dtype=np.float64)
+        _divide_rows(matt, directions, np.ascontiguousarray(normals), TERMS[used], self.weights[used])
         return matt
 
 
@@ -68,7 +75,8 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
 
     .. math:: \min_{c \ge 0} \sum_{p,i} w_{pi} \Bigl(\frac{o_{pi}}{\rho_p} - \sum_k c_k f_k(n_p, l_i)\Bigr)^2
 
-    over lit readings, with the weights of Geman and McClure against shadows and bounced light. The f are Lambert's
+    over lit readings. The weights w are those of Geman and McClure, against shadows and bounced light, divided by
+    1 + the square of the prediction, since errors grow with bright readings. The f are Lambert's
     cosine, Burley's diffuse term [1]_, a flattened cosine, and lobes of GGX [2]_.
 
     Parameters
@@ -80,7 +88,7 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     Returns
     -------
     material : Material or None
-        None where too few pixels are sure.
+        None where too few pixels are sure, or none of their readings is lit.
 
     References
     ----------
@@ -97,9 +105,11 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     some = np.maximum(readings[pixels], 0.0).astype(np.float64)
     rows, columns = np.nonzero(some > lit_level(some)[:, None])
     normals = np.ascontiguousarray(fit.normals[pixels], dtype=np.float64)
-    A = _design(normals, _directions(lights), rows, columns, TERMS)
+    A = _design(normals, np.ascontiguousarray(lights, dtype=np.float64), rows, columns, TERMS)
+    if not A.any():
+        return None
     b = some[rows, columns] / fit.albedo[pixels][rows]
-    weights = 1.0 / (1.0 + np.minimum(b, 10.0) ** 2)
+    weights = 1.0 / (1.0 + b**2)
     for _ in range(ROUNDS):
         c = _nonnegative(A, b, weights)
         predicted = A @ c
@@ -111,7 +121,7 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
 
 
 def fit_as_if_matt(
-    solve: Callable[[Material | None, FloatArray], Fit], readings: FloatArray, lights: FloatArray
+    solve: Callable[[Material | None, FloatArray | None], Fit], readings: FloatArray, lights: FloatArray
 ) -> tuple[Fit, Material | None]:
     """Fit, divide the common material out of the readings, and fit again, as long as readings and normals agree better.
 
@@ -119,7 +129,7 @@ def fit_as_if_matt(
     ----------
     solve : callable
         ``solve(material, normals) -> Fit`` fits the readings that ``material.divided_out`` gives for these normals; the
-        readings as they are where `material` is None.
+        readings as they are where both are None.
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
 
@@ -127,7 +137,8 @@ def fit_as_if_matt(
     -------
     fit : Fit
     material : Material or None
-        As the last fit leaves it; None where too few pixels are sure.
+        What to divide out to get the readings that agree with the fit: matt where no correction was kept, with the
+        scatter that is left; None where nothing can be said.
 
     Notes
     -----
@@ -135,17 +146,19 @@ def fit_as_if_matt(
     new normals, and the material estimated anew, the scatter has to be smaller than before by 2 % + 0.4/q. It is not
     where materials differ from place to place or most of the scatter is light that surfaces send each other.
     """
-    fit = solve(None, np.empty((0, 3)))
+    fit = solve(None, None)
     material = find_material(readings, lights, fit)
     if material is None or material.scatter > LOOSE:
-        return fit, material
+        return fit, None
+    kept = Material.matt(material.scatter)
     for _ in range(CORRECTIONS):
         again = solve(material, fit.normals)
         after = find_material(readings, lights, again)
         if after is None or after.scatter > _worth(len(lights)) * material.scatter:
             break
         fit, material = again, after
-    return fit, material
+        kept = after
+    return fit, kept
 
 
 def _worth(q: int) -> float:
@@ -156,15 +169,11 @@ def _worth(q: int) -> float:
     return 0.98 - 0.4 / q
 
 
-def _directions(lights: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(lights, dtype=np.float64)
-
-
 def _nonnegative(A: FloatArray, b: FloatArray, weights: FloatArray) -> FloatArray:
     """Solve weighted non-negative least squares by way of the normal equations; A (N, K) has very many rows."""
     weighted = A * weights[:, None]
     gram = weighted.T @ A
-    gram[np.diag_indices_from(gram)] += 1e-6 * np.trace(gram) / len(gram)
+    gram[np.diag_indices_from(gram)] += 1e-6 * np.trace(gram) / len(gram)  # lobes of like roughness are nearly the same
     R = np.linalg.cholesky(gram).T
     return np.asarray(nnls(R, np.linalg.solve(R.T, weighted.T @ b))[0])
 
@@ -188,7 +197,7 @@ def _term(term: NDArray[Any], nl: float, nv: float, nh: float, lh: float) -> flo
 
 @njit(cache=True, nogil=True)
 def _cosines(normal: NDArray[Any], light: NDArray[Any]) -> tuple[float, float, float, float]:
-    """Return nl, nv, nh and lh; the view is along z, so the half vector is (l + z)/‖l + z‖."""
+    """Return nl, nv, nh and lh; the view is along z, so the half vector is (l + z)/‖l + z‖, and l·h = ‖l + z‖/2."""
     nl = normal[0] * light[0] + normal[1] * light[1] + normal[2] * light[2]
     length = max(np.sqrt(2.0 + 2.0 * light[2]), 1e-6)
     return nl, max(normal[2], 0.02), min(max((nl + normal[2]) / length, 0.0), 1.0), min(length / 2.0, 1.0)
