@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import maxsparse as ms
 from maxsparse import networks
 from maxsparse.cli import app
-from maxsparse.training import checkpoint_path
+from maxsparse.training import checkpoint_path, learned_sbl
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FIT = ["-m", "maxsparse", "fit"]
@@ -68,11 +68,38 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
     refused = run(Phi, *small(stopped, *budget))
     assert refused.returncode == 1
     assert "an unfinished run is in" in refused.stderr
-    assert run(*command[1:], "--threads", "1").returncode == 0
+    assert run(*command[1:]).returncode == 0
     first, second = networks.load(whole), networks.load(stopped)
     for key, value in first.network.state_dict().items():
         assert torch.equal(value, second.network.state_dict()[key]), key
     assert first.about["report"]["history"] == second.about["report"]["history"]
+
+
+def test_ctrl_c_while_tuning_keeps_what_was_learned(Phi, tmp_path, monkeypatch):
+    step = learned_sbl.Trainer.step
+
+    def interrupted(self, *arguments):
+        if self.step_number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(learned_sbl.Trainer, "step", interrupted)
+    output = tmp_path / "tuned.safetensors"
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(output), "--minutes", "10"])
+    assert done.exit_code == 1
+    assert re.search(r"tuning stopped after 0\.\d of 10 minutes; .* is tuned as far as that", done.output)
+    bundled, tuned = ms.SparseRecoverer(np.load(Phi))._weights(), ms.load(output).weights_
+    assert not np.array_equal(tuned.first, bundled.first)
+
+
+def test_tuning_ends_where_gradients_are_never_finite(Phi, tmp_path, monkeypatch):
+    loss = learned_sbl.batch_loss
+    monkeypatch.setattr(learned_sbl, "batch_loss", lambda net, batch: loss(net, batch) * float("nan"))
+    monkeypatch.setattr(learned_sbl, "MOST_SKIPPED", 3)
+    done = CliRunner().invoke(app, ["fit", Phi, "-o", str(tmp_path / "tuned.safetensors"), "--minutes", "10"])
+    assert done.exit_code == 1
+    assert "not finite 3 times in a row; nothing was written" in done.output
+    assert not (tmp_path / "tuned.safetensors").exists()
 
 
 def test_two_processes_learn_what_one_learns(Phi, tmp_path):

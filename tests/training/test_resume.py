@@ -41,7 +41,7 @@ def without_time(report):
     return {key: value for key, value in vars(report).items() if key != "seconds"}
 
 
-@pytest.mark.parametrize("deadline", [20, 33, 63])
+@pytest.mark.parametrize("deadline", [0, 20, 33, 63])
 @pytest.mark.parametrize(
     "settings",
     [

@@ -91,7 +91,7 @@ def fit(
     common = {"device": device, "n_threads": threads}
     if resume:
         _refuse_others(context, ON_RESUMING, "all else is in the checkpoint; leave it away with --resume")
-        _report(lambda training, more: training.resume(output, **common, **more), output, as_json)
+        _report(lambda training, more: training.resume(output, **common, **more), output, common, as_json)
         return
     if dictionary is None:
         raise typer.BadParameter("which dictionary? Give a file, or --resume", param_hint="PHI")
@@ -116,7 +116,7 @@ def fit(
         Phi = read_dictionary(dictionary)
         return training.fit(Phi, network, output=output, **signals, **budget, **details, **common, **more)
 
-    _report(train, output, as_json)
+    _report(train, output, common, as_json)
 
 
 def _refuse_others(context: typer.Context, known: set[str], why: str) -> None:
@@ -133,7 +133,20 @@ def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_
     """Write a recoverer with the bundled network, tuned to the dictionary for some minutes."""
     from maxsparse.recovery import SparseRecoverer
 
-    SparseRecoverer(Phi, noise=noise, random_state=seed).fit(minutes=minutes).save(output)
+    model = SparseRecoverer(Phi, noise=noise, random_state=seed)
+    if minutes:
+        from maxsparse.training import DivergenceError, InterruptedTraining
+
+        try:
+            model.fit(minutes=minutes, progress=True)
+        except DivergenceError as error:
+            typer.secho(f"maxsparse: {error}; nothing was written", err=True, fg="red")
+            raise typer.Exit(1) from error
+        except InterruptedTraining as error:
+            model.save(output)
+            typer.secho(f"maxsparse: {error}; {output} is tuned as far as that", err=True, fg="red")
+            raise typer.Exit(1) from error
+    model.save(output)
     if as_json:
         print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
     else:
@@ -141,7 +154,16 @@ def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_
         typer.echo(f"{output}: the bundled network, {made}.")
 
 
-def _report(train: Callable[[Any, dict[str, Any]], Any], output: Path, as_json: bool) -> None:
+def _resume_command(output: Path, common: dict[str, Any]) -> str:
+    """Return the command that goes on, with what its bits depend on."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    start = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
+    threads = [] if common["n_threads"] is None else ["--threads", str(common["n_threads"])]
+    device = [] if common["device"] == "auto" else ["--device", common["device"]]
+    return shlex.join([*start, "maxsparse", "fit", "--resume", "-o", str(output), *threads, *device])
+
+
+def _report(train: Callable[[Any, dict[str, Any]], Any], output: Path, common: dict[str, Any], as_json: bool) -> None:
     """Train and say what came of it; of several processes the first one speaks."""
     from maxsparse import training  # torch: loaded only when used
 
@@ -149,7 +171,7 @@ def _report(train: Callable[[Any, dict[str, Any]], Any], output: Path, as_json: 
     more = {
         "progress": True,
         "callback": None if as_json else _print_line,
-        "resume_command": shlex.join(["maxsparse", "fit", "--resume", "-o", str(output)]),
+        "resume_command": _resume_command(output, common),
     }
     try:
         _, report = train(training, more)

@@ -115,10 +115,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Signals, only checked: networks learn from signals drawn from Φ.
         y : ignored
         minutes : float, default=0.0
-            How long to train; ``"learned_sbl"`` is tuned on one core.
+            How long to train; ``"learned_sbl"`` is tuned on one core. Ctrl-C leaves it as far as it got.
         **training
-            For networks other than ``"learned_sbl"``, options of :func:`maxsparse.training.fit`: ``samples=``,
-            ``sparsity=``, ``hyperparameters=``, ``progress=``, …
+            ``progress=``; for networks other than ``"learned_sbl"``, options of :func:`maxsparse.training.fit`:
+            ``samples=``, ``sparsity=``, ``hyperparameters=``, …
 
         Returns
         -------
@@ -130,12 +130,18 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         minutes = check_number(minutes, "minutes", low=0.0)
         noise = check_number(self.noise, "noise", low=0.0)
         if self.network == "learned_sbl":
+            progress = bool(training.pop("progress", False))
             if training:
                 raise ValueError(f"network='learned_sbl' is tuned by minutes= alone, got {', '.join(training)}")
             if minutes > 0:
-                from maxsparse.training.learned_sbl import tune
+                from maxsparse.training.learned_sbl import InterruptedTuning, tune
 
-                tuned = tune(Phi, as_arrays(self._weights()), minutes=minutes, seed=self.random_state, noise=noise)
+                start, seed = as_arrays(self._weights()), self.random_state
+                try:
+                    tuned = tune(Phi, start, minutes=minutes, seed=seed, noise=noise, progress=progress)
+                except InterruptedTuning as stopped:
+                    self.weights_ = check_weights(stopped.weights, "the tuned network")
+                    raise
                 self.weights_ = check_weights(tuned, "the tuned network")
         elif isinstance(self.network, str):
             for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):

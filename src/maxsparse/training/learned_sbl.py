@@ -21,13 +21,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._progress import bar
 from maxsparse.files import atomic_write
 from maxsparse.networks.learned_sbl import LearnedSBL, Shape, Whitened, whiten
+from maxsparse.training.interrupt import Interrupt
+from maxsparse.training.loop import InterruptedTraining
+from maxsparse.training.run import DivergenceError
 
 Rng = np.random.Generator
 EMA = 0.999  # weights averaged over the last thousand steps are steadier than the latest ones
 NOISY_SHARE = 0.3
 TUNING_RATE = 2e-3
+MOST_SKIPPED = 100  # batches in a row whose gradient is not finite
 ATOMS_PER_BATCH = 10_000  # signals × atoms
 
 
@@ -143,12 +148,20 @@ def batch_loss(net: LearnedSBL, batch: TrainingBatch) -> Tensor:
     return torch.nn.functional.binary_cross_entropy_with_logits(late, target) * (m / n)
 
 
+class InterruptedTuning(InterruptedTraining):
+    """Tuning was stopped; `weights` are those learned so far."""
+
+    def __init__(self, message: str, weights: dict[str, NDArray[np.float32]]) -> None:
+        super().__init__(message)
+        self.weights = weights
+
+
 class Trainer:
     """Weights, their running mean and the optimiser; can be written to a file and read back."""
 
     def __init__(self, shape: Shape, seed: int, rate: float) -> None:
         torch.manual_seed(seed)
-        self.seed, self.rate, self.step_number = seed, rate, 0
+        self.seed, self.rate, self.step_number, self.skipped = seed, rate, 0, 0
         self.net, self.mean = LearnedSBL(shape), LearnedSBL(shape)
         self.mean.load_state_dict(self.net.state_dict())
         self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=rate, weight_decay=1e-4)
@@ -163,6 +176,11 @@ class Trainer:
         size = torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         if torch.isfinite(size):
             self.optimiser.step()
+            self.skipped = 0
+        else:  # now and then a batch has signals whose S is all but singular
+            self.skipped += 1
+            if self.skipped == MOST_SKIPPED:
+                raise DivergenceError(f"the gradient was not finite {MOST_SKIPPED} times in a row")
         decay = min(EMA, (self.step_number + 1) / (self.step_number + 10))
         with torch.no_grad():
             for mean, weight in zip(self.mean.parameters(), self.net.parameters(), strict=True):
@@ -228,6 +246,7 @@ def tune(
     minutes: float,
     seed: int = 0,
     noise: float = 0.0,
+    progress: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """Go on training given weights on signals of one dictionary, for so many minutes on one core.
 
@@ -240,10 +259,19 @@ def tune(
     seed : int, default=0
     noise : float, default=0.0
         0 tunes on noiseless signals alone; otherwise some have noise, at levels from 10 to 60 dB.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
 
     Returns
     -------
     weights : dict
+
+    Raises
+    ------
+    InterruptedTuning
+        Ctrl-C or SIGTERM came; its ``weights`` are those learned so far.
+    DivergenceError
+        The gradient stayed NaN or infinite.
     """
     state = len(weights["last.bias"]) - 2
     iterations, hidden = weights["moment"].shape
@@ -252,16 +280,22 @@ def tune(
     trainer.net.load_state_dict(start)
     trainer.mean.load_state_dict(start)
     exact = np.asarray(Phi, dtype=np.float64)
-    begun, threads = time.monotonic(), torch.get_num_threads()
+    begun, threads, shown = time.monotonic(), torch.get_num_threads(), 0
     torch.set_num_threads(1)
     try:
-        while (spent := (time.monotonic() - begun) / (60 * minutes)) < 1.0:
-            factor = min(1.0, (trainer.step_number + 1) / 50.0) * min(1.0, 1.5 * (1.0 - spent))
-            batch = draw_batch(seed, trainer.step_number, exact, NOISY_SHARE if noise > 0 else 0.0)
-            trainer.step(batch, factor)
+        with Interrupt() as interrupt, bar(round(60 * minutes), 0, "tuning", progress) as show:
+            while (spent := (time.monotonic() - begun) / (60 * minutes)) < 1.0 and not interrupt.asked:
+                factor = min(1.0, (trainer.step_number + 1) / 50.0) * min(1.0, 1.5 * (1.0 - spent))
+                batch = draw_batch(seed, trainer.step_number, exact, NOISY_SHARE if noise > 0 else 0.0)
+                trainer.step(batch, factor)
+                show(int(60 * minutes * spent) - shown)
+                shown = int(60 * minutes * spent)
     finally:
         torch.set_num_threads(threads)
-    return {name: value.numpy() for name, value in trainer.mean.state_dict().items()}
+    tuned = {name: value.numpy() for name, value in trainer.mean.state_dict().items()}
+    if interrupt.asked:
+        raise InterruptedTuning(f"tuning stopped after {minutes * spent:.1f} of {minutes:g} minutes", tuned)
+    return tuned
 
 
 def train(

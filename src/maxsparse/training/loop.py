@@ -97,6 +97,8 @@ def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None,
     report, rounds = run.report, run.settings.rounds
     wrapped = run.processes.wrap(run.network)
     spent = run.budget.spent(report)
+    if not report.batches:
+        run.save()  # also tells now, not in a minute, that a file cannot be written
     last_saved = clock = time.monotonic()
     with Interrupt() as interrupt, progress_bar(progress and run.processes.first) as show:
         while not report.finished:

@@ -163,9 +163,9 @@ class Run:
             },
             run={
                 **self.identity(),
-                "report": asdict(self.report),
+                "report": {**asdict(self.report), "loss": _finite(self.report.loss)},
                 "n_losses": self.n_losses,
-                "first_loss": self.first_loss,
+                "first_loss": _finite(self.first_loss),
             },
         )
 
@@ -207,8 +207,9 @@ class Run:
                 self.average.load_state_dict(part(tensors, "average"))
             restore_optimiser(self.optimiser, tensors, header)
             self.losses.copy_(tensors["losses"])
-            self.report = Report(**run["report"])
-            self.n_losses, self.first_loss = int(run["n_losses"]), float(run["first_loss"])
+            report = run["report"]
+            self.report = Report(**{**report, "loss": _or_infinity(report["loss"])})
+            self.n_losses, self.first_loss = int(run["n_losses"]), _or_infinity(run["first_loss"])
             restore_generators(tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
@@ -221,6 +222,15 @@ class Run:
             return f"{done}; nothing was saved, because no output was given"
         how = command or f"call train() again with resume=True and output={str(self.output)!r}"
         return f"{done}; saved in {str(checkpoint_path(self.output))!r}. To resume: {how}"
+
+
+def _finite(loss: float) -> float | None:
+    """Return a loss as JSON can hold it; before the first one it is infinite."""
+    return loss if math.isfinite(loss) else None
+
+
+def _or_infinity(loss: float | None) -> float:
+    return math.inf if loss is None else float(loss)
 
 
 def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
