@@ -161,7 +161,10 @@ def table(arguments: argparse.Namespace) -> None:
             print(f"{result['label']:24} {result.get('samples', ''):>10} {values}")
     kept = ("samples", "processor_seconds", "threads", "parameters", "strict", "loose", "command")
     summary = {
-        result["label"]: {"amplitudes": result["task"]["amplitudes"]}
+        result["label"]: {
+            "amplitudes": result["task"]["amplitudes"],
+            "test_signals": result["test_signals_per_sparsity"],
+        }
         | {name: result[name] for name in kept if name in result}
         for result in results
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -238,11 +239,15 @@ def accuracy(results: dict[str, Any]) -> str:
 
 
 def _against(label: str, row: dict[str, Any], residual: dict[str, Any]) -> str:
-    """Say where a method is ahead of the residual network for d ≥ 2, by more than one signal in a hundred."""
+    """Say where a method is ahead of the residual network for d ≥ 2, by more than two standard errors."""
     words = []
     for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
-        ahead = [d for d in range(2, 11) if row[measure][d - 1] > residual[measure][d - 1] + 0.01]
-        behind = [d for d in range(2, 11) if row[measure][d - 1] < residual[measure][d - 1] - 0.01]
+        ahead, behind = [], []
+        for d, a, b in zip(range(1, 11), row[measure], residual[measure], strict=True):
+            # Loose accuracies are means over atoms, too: their error is at most this.
+            error = math.sqrt(a * (1 - a) / row["test_signals"] + b * (1 - b) / residual["test_signals"])
+            if d >= 2 and abs(a - b) > 2 * error:
+                (ahead if a > b else behind).append(d)
         places = [", ".join(map(str, where)) or "none" for where in (ahead, behind)]
         words.append(f"{name} ahead at d = {places[0]}, behind at {places[1]}")
     return f"- `{label.removesuffix('-unit')}` against `residual`: {'; '.join(words)}."
