@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from maxsparse.experiments.curves import Curves, duel, sizes
@@ -10,6 +11,7 @@ from maxsparse.experiments.experiment import Claim, Verdict
 from maxsparse.experiments.registry import methods as known_methods
 
 RIVALS = ("ista", "iht", "ista-net", "iht-net")
+MODEST = 0.5
 
 
 class Basic(Curves):
@@ -20,12 +22,13 @@ class Basic(Curves):
     paper = "Section 7.2, Figure 2"
     about = (
         "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed is a dictionary of its "
-        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. Networks of the "
-        "laptop preset see d uniform on 1..10, every signal once, for about the same processor time each; the residual "
-        "network has 8 layers of 400 units and a whitened input, and stands here also without whitening. The paper "
-        "preset has 20 layers, raw input, one network per d. Solid lines are methods of the paper and the bundled "
-        "network, dashed ones the same methods on whitened signals, which the paper does not try. SparseRecoverer is "
-        "learned SBL with decoding and search."
+        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. ISTA is far from the "
+        "least ℓ1 norm on this dictionary when its iterations end; ℓ1 is the exact minimum, which the paper does not "
+        "show, and counts as one more rival. Networks of the laptop preset see d uniform on 1..10, every signal once, "
+        "for about the same processor time each; the residual network has 8 layers of 400 units and a whitened input, "
+        "and stands here also without whitening. The paper preset has 20 layers, raw input, one network per d. Solid "
+        "lines are methods of the paper, exact ℓ1 and the bundled network, dashed ones the same methods on whitened "
+        "signals, which the paper does not try. SparseRecoverer is learned SBL with decoding and search."
     )
     claims = (
         Claim("modest", "IHT, and to a lesser degree ℓ1 minimisation by ISTA, recover rather modestly.", "Section 7.2"),
@@ -44,9 +47,11 @@ class Basic(Curves):
         *RIVALS,
         "residual",
         "residual-raw",
+        "l1",
         "omp",
         "sbl",
         "ista-whitened",
+        "l1-whitened",
         "iht-whitened",
         "omp-whitened",
         "sbl-whitened",
@@ -58,15 +63,18 @@ class Basic(Curves):
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare the residual network with each of the paper's rivals at every d ≥ 2."""
         upward = [d for d in settings["sparsities"] if d >= 2]
-        ista, iht = (sum(data.mean("strict", method=m, d=d) for d in upward) / len(upward) for m in ("ista", "iht"))
-        tested = ista == ista and iht == iht
+        iht, ista, l1 = (
+            sum(data.mean("strict", method=m, d=d) for d in upward) / len(upward) for m in ("iht", "ista", "l1")
+        )
+        tested = not any(map(math.isnan, (iht, ista, l1)))
         return [
             self.verdict(
                 "modest",
-                f"Mean strict accuracy over d ≥ 2: IHT {iht:.3f}, ISTA {ista:.3f}.",
-                bool(iht <= ista < 0.5) if tested else None,
+                f"Mean strict accuracy over d ≥ 2: IHT {iht:.3f}, ISTA {ista:.3f}, exact ℓ1 {l1:.3f}; modest is below "
+                f"{MODEST}.",
+                bool(iht <= min(ista, l1) and max(ista, l1) < MODEST) if tested else None,
             ),
-            self._uniformly(settings, data, "optimisers", ("ista", "iht")),
+            self._uniformly(settings, data, "optimisers", ("ista", "iht", "l1")),
             self._uniformly(settings, data, "learners", ("ista-net", "iht-net")),
         ]
 
