@@ -359,6 +359,8 @@ def verdicts_of(name, curves):
         ([0.9, 0.5, 0.2], [0.5, 0.2, 0.1], "holds"),
         ([0.9, 0.5, 0.1], [0.5, 0.2, 0.2], "does not hold"),  # behind at the last
         ([0.9, 0.5, 0.2], [0.9, 0.2, 0.2], "does not hold"),  # ahead at one of three only
+        ([1.0, 0.5, 0.001], [0.996, 0.2, 0.0], "holds"),  # ahead where not both recover all or nothing
+        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], "untested"),  # there is no such place
     ],
 )
 def test_uniformly_higher_is_more_than_level(own, other, verdict):
@@ -382,7 +384,7 @@ def test_a_claim_about_a_method_that_was_not_run_is_untested():
     ("name", "measures", "where", "claims"),
     [
         ("noise", ("recall", "error"), {"kind": "decaying", "decibels": 30}, {"recall", "error"}),
-        ("scale", ("strict",), {"n": 8, "share": 0.2}, {"ahead"}),
+        ("scale", ("strict",), {"n": 8, "share": 0.2}, {"behind"}),
     ],
 )
 def test_one_rival_is_not_all_of_them(name, measures, where, claims):
@@ -402,6 +404,6 @@ def test_one_rival_is_not_all_of_them(name, measures, where, claims):
 def test_a_tie_outperforms_nothing():
     judge = experiments.get("lstm").judge
     tie = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.4])])
-    better = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.2])])
+    better = Data([*curve("lstm", [0.9, 0.4, 0.3]), *curve("sbl", [0.9, 0.2, 0.1])])
     assert [v.verdict for v in judge({"N": 500}, tie)] == ["does not hold", "untested"]
     assert [v.verdict for v in judge({"N": 500}, better)] == ["holds", "untested"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from maxsparse.experiments.curves import Curves, duel, sizes
+from maxsparse.experiments.curves import RULE, Curves, all_higher, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
 from maxsparse.experiments.registry import methods as known_methods
@@ -83,23 +84,23 @@ class Basic(Curves):
         )
 
     def _uniformly(self, settings: dict[str, Any], data: Data, key: str, rivals: tuple[str, ...]) -> Verdict:
-        """Compare the network, with and without whitening, with the rivals: uniformly higher is behind nowhere.
-
-        Where both recover everything or nothing they are level, so it need be ahead at more than half of the d only.
-        """
+        """Compare the network, with and without whitening, with the rivals under both metrics."""
         if untested := self.untested(key, data, (*NETWORKS, *rivals)):
             return untested
         known = known_methods()
-        parts, holds = [], True
-        for network in NETWORKS:
-            for rival in rivals:
-                for measure in ("strict", "loose"):
-                    own, other = data.select(method=network), data.select(method=rival)
-                    found = duel(own, other, measure, settings["N"])
-                    at = f" (d = {', '.join(map(str, found.behind))})" if found.behind else ""
-                    parts.append(f"{known[network].label} against {known[rival].label}, {measure}: {found}{at}")
-                    holds = holds and not found.behind and 2 * len(found.ahead) > len(found.cells)
-        return self.verdict(key, "d ≥ 2, level within two standard errors. " + "; ".join(parts) + ".", holds)
+        duels, parts = {}, []
+        for network, rival, measure in itertools.product(NETWORKS, rivals, ("strict", "loose")):
+            found = duel(data.select(method=network), data.select(method=rival), measure, settings["N"])
+            duels[network, rival, measure] = found
+            at = f" (d = {', '.join(map(str, found.behind))})" if found.behind else ""
+            parts.append(f"{known[network].label} against {known[rival].label}, {measure}: {found}{at}")
+        higher = {
+            rival: all_higher([found for (_, other, _), found in duels.items() if other == rival]) for rival in rivals
+        }
+        words = {True: "yes", False: "no", None: "cannot be told"}
+        summary = "; ".join(f"higher than {known[rival].label}: {words[value]}" for rival, value in higher.items())
+        measured = f"{summary[0].upper()}{summary[1:]}. {RULE} {'; '.join(parts)}."
+        return self.verdict(key, measured, all_higher(list(duels.values())))
 
 
 EXPERIMENT = Basic()
