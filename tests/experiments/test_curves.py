@@ -24,6 +24,14 @@ def test_a_duel_counts_what_the_number_of_signals_can_tell():
     assert (few.ahead, few.behind) == ([], [])
 
 
+def test_a_duel_leaves_out_where_both_recover_all_or_nothing():
+    found = duel(curve([1.0, 0.5, 0.0], 2), curve([0.995, 0.2, 0.005], 2), "strict", 100_000)
+    assert (found.ahead, found.behind, found.higher) == ([3], [], True)
+    assert str(found) == "ahead at 1, level at 0, behind at 0 of 1 d, 2 left out"
+    assert found.mean == pytest.approx((0.005 + 0.3 - 0.005) / 3)  # means are over all d
+    assert duel(curve([0.0], 2), curve([0.0], 2), "strict", 10).higher is None
+
+
 def test_the_standard_error_of_a_duel_against_simulation():
     rng = np.random.default_rng(0)
     p, q, N, seeds = 0.7, 0.6, 50, 2

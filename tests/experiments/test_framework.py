@@ -346,26 +346,64 @@ def curve(method, accuracies):
     ]
 
 
+def verdicts_of(name, curves):
+    """Judge curves of an experiment, by method; return the verdicts by claim."""
+    data = Data(record for method, accuracies in curves.items() for record in curve(method, accuracies))
+    settings = {"N": 500, "sparsities": [2, 3, 4]}
+    return {v.claim.key: v.verdict for v in experiments.get(name).judge(settings, data)}
+
+
 @pytest.mark.parametrize(
     ("own", "other", "verdict"),
     [
         ([0.9, 0.5, 0.2], [0.5, 0.2, 0.1], "holds"),
         ([0.9, 0.5, 0.1], [0.5, 0.2, 0.2], "does not hold"),  # behind at the last
         ([0.9, 0.5, 0.2], [0.9, 0.2, 0.2], "does not hold"),  # ahead at one of three only
+        ([1.0, 0.5, 0.001], [0.996, 0.2, 0.0], "holds"),  # ahead where not both recover all or nothing
+        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], "untested"),  # there is no such place
     ],
 )
 def test_uniformly_higher_is_more_than_level(own, other, verdict):
-    data = Data([*curve("residual", own), *curve("ista", other), *curve("iht", other)])
-    verdicts = {
-        v.claim.key: v.verdict for v in experiments.get("basic").judge({"N": 500, "sparsities": [2, 3, 4]}, data)
-    }
-    assert verdicts["optimisers"] == verdict
-    assert verdicts["learners"] == "untested"
+    curves = {**dict.fromkeys(("residual", "residual-raw"), own), **dict.fromkeys(("ista", "iht", "l1"), other)}
+    assert verdicts_of("basic", curves)["optimisers"] == verdict
+    assert verdicts_of("basic", curves)["learners"] == "untested"
+
+
+def test_a_claim_about_a_method_that_was_not_run_is_untested():
+    methods = ("residual", "residual-raw", "ista", "iht", "l1", "ista-net", "iht-net")
+    curves = {method: [0.9, 0.5, 0.2] if "residual" in method else [0.5, 0.2, 0.1] for method in methods}
+    assert set(verdicts_of("basic", curves).values()) <= {"holds", "does not hold"}
+    claims = {"modest": {"ista", "iht", "l1"}, "optimisers": {*methods[:5]}, "learners": {*methods[:2], *methods[5:]}}
+    for method in methods:
+        others = {name: values for name, values in curves.items() if name != method}
+        untested = {key for key, verdict in verdicts_of("basic", others).items() if verdict == "untested"}
+        assert untested == {key for key, needed in claims.items() if method in needed}
+
+
+@pytest.mark.parametrize(
+    ("name", "measures", "where", "claims"),
+    [
+        ("noise", ("recall", "error"), {"kind": "decaying", "decibels": 30}, {"recall", "error"}),
+        ("scale", ("strict",), {"n": 8, "share": 0.2}, {"behind"}),
+    ],
+)
+def test_one_rival_is_not_all_of_them(name, measures, where, claims):
+    experiment = experiments.get(name)
+    rivals = [method for method in experiment.methods if method not in ("recoverer", "omp", "residual", "learned-sbl")]
+    for missing in (*rivals, None):
+        data = Data(
+            Record({"method": method, "seed": 0, **where}, dict.fromkeys(measures, 0.5))
+            for method in experiment.methods
+            if method != missing
+        )
+        untested = {v.claim.key for v in experiment.judge(experiment.presets["smoke"], data) if v.verdict == "untested"}
+        compared = missing is not None and (name == "scale" or missing in ("sbl", "l1"))
+        assert untested & claims == (claims if compared else set())
 
 
 def test_a_tie_outperforms_nothing():
     judge = experiments.get("lstm").judge
     tie = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.4])])
-    better = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.2])])
+    better = Data([*curve("lstm", [0.9, 0.4, 0.3]), *curve("sbl", [0.9, 0.2, 0.1])])
     assert [v.verdict for v in judge({"N": 500}, tie)] == ["does not hold", "untested"]
     assert [v.verdict for v in judge({"N": 500}, better)] == ["holds", "untested"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from maxsparse.experiments.curves import Curves, duel, sizes
+from maxsparse.experiments.curves import RULE, Curves, all_higher, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
 from maxsparse.experiments.registry import methods as known_methods
 
 RIVALS = ("ista", "iht", "ista-net", "iht-net")
+NETWORKS = ("residual", "residual-raw")  # with and without whitening
+MODEST = 0.5
 
 
 class Basic(Curves):
@@ -20,12 +23,13 @@ class Basic(Curves):
     paper = "Section 7.2, Figure 2"
     about = (
         "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed is a dictionary of its "
-        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. Networks of the "
-        "laptop preset see d uniform on 1..10, every signal once, for about the same processor time each; the residual "
-        "network has 8 layers of 400 units and a whitened input, and stands here also without whitening. The paper "
-        "preset has 20 layers, raw input, one network per d. Solid lines are methods of the paper and the bundled "
-        "network, dashed ones the same methods on whitened signals, which the paper does not try. SparseRecoverer is "
-        "learned SBL with decoding and search."
+        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. ISTA is far from the "
+        "least ℓ1 norm on this dictionary when its iterations end; ℓ1 is the exact minimum, which the paper does not "
+        "show, and counts as one more rival. Networks of the laptop preset see d uniform on 1..10, every signal once, "
+        "for about the same processor time each; the residual network has 8 layers of 400 units and a whitened input, "
+        "and stands here also without whitening. The paper preset has 20 layers, raw input, one network per d. Solid "
+        "lines are methods of the paper, exact ℓ1 and the bundled network, dashed ones the same methods on whitened "
+        "signals, which the paper does not try. SparseRecoverer is learned SBL with decoding and search."
     )
     claims = (
         Claim("modest", "IHT, and to a lesser degree ℓ1 minimisation by ISTA, recover rather modestly.", "Section 7.2"),
@@ -44,9 +48,11 @@ class Basic(Curves):
         *RIVALS,
         "residual",
         "residual-raw",
+        "l1",
         "omp",
         "sbl",
         "ista-whitened",
+        "l1-whitened",
         "iht-whitened",
         "omp-whitened",
         "sbl-whitened",
@@ -57,38 +63,44 @@ class Basic(Curves):
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare the residual network with each of the paper's rivals at every d ≥ 2."""
-        upward = [d for d in settings["sparsities"] if d >= 2]
-        ista, iht = (sum(data.mean("strict", method=m, d=d) for d in upward) / len(upward) for m in ("ista", "iht"))
-        tested = ista == ista and iht == iht
         return [
-            self.verdict(
-                "modest",
-                f"Mean strict accuracy over d ≥ 2: IHT {iht:.3f}, ISTA {ista:.3f}.",
-                bool(iht <= ista < 0.5) if tested else None,
-            ),
-            self._uniformly(settings, data, "optimisers", ("ista", "iht")),
+            self._modest(settings, data),
+            self._uniformly(settings, data, "optimisers", ("ista", "iht", "l1")),
             self._uniformly(settings, data, "learners", ("ista-net", "iht-net")),
         ]
 
-    def _uniformly(self, settings: dict[str, Any], data: Data, key: str, rivals: tuple[str, ...]) -> Verdict:
-        """Compare the network, with and without whitening, with the rivals: uniformly higher is behind nowhere.
+    def _modest(self, settings: dict[str, Any], data: Data) -> Verdict:
+        """Compare the optimisers with each other, and the best of them with what is modest."""
+        methods = ("iht", "ista", "l1")
+        if untested := self.untested("modest", data, methods):
+            return untested
+        upward = [d for d in settings["sparsities"] if d >= 2]
+        iht, ista, l1 = (sum(data.mean("strict", method=m, d=d) for d in upward) / len(upward) for m in methods)
+        return self.verdict(
+            "modest",
+            f"Mean strict accuracy over d ≥ 2: IHT {iht:.3f}, ISTA {ista:.3f}, exact ℓ1 {l1:.3f}; modest is below "
+            f"{MODEST}.",
+            bool(iht <= min(ista, l1) and max(ista, l1) < MODEST),
+        )
 
-        Where both recover everything or nothing they are level, so it need be ahead at more than half of the d only.
-        """
+    def _uniformly(self, settings: dict[str, Any], data: Data, key: str, rivals: tuple[str, ...]) -> Verdict:
+        """Compare the network, with and without whitening, with the rivals under both metrics."""
+        if untested := self.untested(key, data, (*NETWORKS, *rivals)):
+            return untested
         known = known_methods()
-        parts, holds = [], True
-        for network in ("residual", "residual-raw"):
-            for rival in rivals:
-                for measure in ("strict", "loose"):
-                    own, other = data.select(method=network), data.select(method=rival)
-                    found = duel(own, other, measure, settings["N"])
-                    if found.cells:
-                        at = f" (d = {', '.join(map(str, found.behind))})" if found.behind else ""
-                        parts.append(f"{known[network].label} against {known[rival].label}, {measure}: {found}{at}")
-                        holds = holds and not found.behind and 2 * len(found.ahead) > len(found.cells)
-        if not parts:
-            return self.verdict(key, "Not all of the methods were run.", None)
-        return self.verdict(key, "d ≥ 2, level within two standard errors. " + "; ".join(parts) + ".", holds)
+        duels, parts = {}, []
+        for network, rival, measure in itertools.product(NETWORKS, rivals, ("strict", "loose")):
+            found = duel(data.select(method=network), data.select(method=rival), measure, settings["N"])
+            duels[network, rival, measure] = found
+            at = f" (d = {', '.join(map(str, found.behind))})" if found.behind else ""
+            parts.append(f"{known[network].label} against {known[rival].label}, {measure}: {found}{at}")
+        higher = {
+            rival: all_higher([found for (_, other, _), found in duels.items() if other == rival]) for rival in rivals
+        }
+        words = {True: "yes", False: "no", None: "cannot be told"}
+        summary = "; ".join(f"higher than {known[rival].label}: {words[value]}" for rival, value in higher.items())
+        measured = f"{summary[0].upper()}{summary[1:]}. {RULE} {'; '.join(parts)}."
+        return self.verdict(key, measured, all_higher(list(duels.values())))
 
 
 EXPERIMENT = Basic()

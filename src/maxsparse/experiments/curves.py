@@ -18,7 +18,24 @@ from maxsparse.experiments.methods import Method, Problem
 from maxsparse.experiments.recipes import Recipe
 from maxsparse.experiments.training_plans import PLANS, Training
 
-__all__ = ["Curves", "Duel", "accuracies", "decoded", "duel", "sizes", "test_rng"]
+__all__ = [
+    "RULE",
+    "Curves",
+    "Duel",
+    "accuracies",
+    "all_higher",
+    "decoded",
+    "duel",
+    "sizes",
+    "standard_error",
+    "test_rng",
+]
+
+FLOOR, CEILING = 0.005, 0.995
+RULE = (
+    "Higher is: behind at no d ≥ 2, ahead at more than half. Level is within two standard errors. Left out is where "
+    f"both are at most {FLOOR} or at least {CEILING}."
+)
 
 
 def sizes(preset: str, **more: Any) -> dict[str, Any]:
@@ -159,12 +176,21 @@ def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
 
 
 class Duel:
-    """Where one curve is ahead of another, beyond what the number of test signals leaves open."""
+    """Where one curve is ahead of another, beyond what the number of test signals leaves open.
+
+    Where both recover next to nothing or next to everything they are neither ahead nor level nor behind.
+    """
 
     def __init__(self, cells: list[tuple[int, float, float, float]]) -> None:
         self.cells = cells  # d, first, second, standard error of the difference
-        self.ahead = [d for d, a, b, error in cells if a - b > 2.0 * error]
-        self.behind = [d for d, a, b, error in cells if b - a > 2.0 * error]
+        self.telling = [cell for cell in cells if max(cell[1:3]) > FLOOR and min(cell[1:3]) < CEILING]
+        self.ahead = [d for d, a, b, error in self.telling if a - b > 2.0 * error]
+        self.behind = [d for d, a, b, error in self.telling if b - a > 2.0 * error]
+
+    @property
+    def higher(self) -> bool | None:
+        """Whether the first is behind nowhere and ahead at more than half of the d that tell; None where none does."""
+        return not self.behind and 2 * len(self.ahead) > len(self.telling) if self.telling else None
 
     @property
     def means(self) -> tuple[float, float]:
@@ -180,20 +206,34 @@ class Duel:
         return first - second
 
     def __str__(self) -> str:
-        even = len(self.cells) - len(self.ahead) - len(self.behind)
-        return f"ahead at {len(self.ahead)}, level at {even}, behind at {len(self.behind)} of {len(self.cells)} d"
+        even = len(self.telling) - len(self.ahead) - len(self.behind)
+        left_out = len(self.cells) - len(self.telling)
+        more = f", {left_out} left out" if left_out else ""
+        return (
+            f"ahead at {len(self.ahead)}, level at {even}, behind at {len(self.behind)} of {len(self.telling)} d{more}"
+        )
 
 
 def duel(first: Data, second: Data, measure: str, signals_per_point: int, *, start: int = 2) -> Duel:
-    """Compare two curves at every d from `start` on.
-
-    A share p of N signals has variance p(1 − p)/N at most, also for loose accuracy, whose terms lie in [0, 1].
-    """
+    """Compare two curves at every d from `start` on."""
     cells = []
     for d in sorted(set(first.unique("d")) & set(second.unique("d"))):
         a, b = first.values(measure, d=d), second.values(measure, d=d)
         if d >= start and a.size and b.size:
-            p, q = a.mean(), b.mean()
-            error = math.sqrt((p * (1 - p) / a.size + q * (1 - q) / b.size) / signals_per_point)
-            cells.append((d, float(p), float(q), error))
+            cells.append((d, float(a.mean()), float(b.mean()), standard_error(a, b, signals_per_point)))
     return Duel(cells)
+
+
+def all_higher(duels: Sequence[Duel]) -> bool | None:
+    """Tell whether the first curve is higher in every duel that tells; None where none does."""
+    found = [duel.higher for duel in duels if duel.higher is not None]
+    return all(found) if found else None
+
+
+def standard_error(a: FloatArray, b: FloatArray, signals_per_point: int) -> float:
+    """Return the standard error of the difference of two mean accuracies, one value per seed each.
+
+    A share p of N signals has variance p(1 − p)/N at most, also for loose accuracy, whose terms lie in [0, 1].
+    """
+    variances = (mean * (1.0 - mean) / values.size for values in (a, b) for mean in [values.mean()])
+    return math.sqrt(sum(variances) / signals_per_point)

@@ -18,7 +18,7 @@ __all__ = ["accuracy_axes", "draw_series", "legend_below", "two_panels"]
 MARKERS = "osv^D<>pP*X"
 # A method has the colour of its family in every figure; whitened forms are dashed.
 COLOURS = {
-    "ista": "C0",
+    "ista": "navy",
     "l1": "C0",
     "iht": "C1",
     "omp": "C2",
@@ -26,6 +26,7 @@ COLOURS = {
     "ista-net": "C9",
     "iht-net": "C8",
     "residual": "C3",
+    "residual-raw": "lightcoral",
     "lstm": "C5",
     "learned-sbl": "C6",
     "recoverer": "black",

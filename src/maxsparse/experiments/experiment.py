@@ -119,3 +119,9 @@ class Experiment(ABC):
     def verdict(self, key: str, measured: str, holds: bool | None) -> Verdict:
         """Build the verdict on a claim; None for untested."""
         return Verdict(self.claim(key), measured, UNTESTED if holds is None else HOLDS if holds else NOT)
+
+    def untested(self, key: str, data: Data, methods: Sequence[str]) -> Verdict | None:
+        """Build the verdict on a claim about methods of which some were not run; None where all were."""
+        found = data.unique("method")
+        missing = [method for method in methods if method not in found]
+        return self.verdict(key, f"Not run: {', '.join(missing)}.", None) if missing else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxsparse.experiments.curves import Curves, duel, sizes
+from maxsparse.experiments.curves import RULE, Curves, all_higher, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
 
@@ -36,13 +36,11 @@ class Lstm(Curves):
         verdicts = []
         for key, more in (("sbl", f" The LSTM has s-acc {at_three:.4f} at d = 3."), ("residual", "")):
             strict, loose = (duel(own, data.select(method=key), m, settings["N"]) for m in ("strict", "loose"))
-            # Behind at no d under either metric, and ahead somewhere: a tie everywhere outperforms nothing.
-            better = bool(strict.ahead or loose.ahead) and not strict.behind and not loose.behind
-            holds = better if strict.cells else None
             measured = (
-                f"d ≥ 2: strict {strict}, mean difference {strict.mean:+.3f}; loose {loose}, {loose.mean:+.3f}.{more}"
+                f"d ≥ 2: strict {strict}, mean difference {strict.mean:+.3f}; loose {loose}, {loose.mean:+.3f}.{more} "
+                f"{RULE}"
             )
-            verdicts.append(self.verdict(key, measured, holds))
+            verdicts.append(self.verdict(key, measured, all_higher([strict, loose])))
         return verdicts
 
 

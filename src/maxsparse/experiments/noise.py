@@ -122,6 +122,9 @@ class Noise(Experiment):
         """Count the points at which the recoverer is not behind, by more than two standard errors for recall."""
         verdicts = []
         for key, sign in (("recall", 1.0), ("error", -1.0)):
+            if untested := self.untested(key, data, ("recoverer", "sbl", "l1")):
+                verdicts.append(untested)
+                continue
             worse, total = [], 0
             for kind in data.unique("kind"):
                 for level in settings["decibels"]:

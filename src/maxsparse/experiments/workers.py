@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,12 @@ from maxsparse.experiments.recipes import Recipe, Store, using_store
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing.process import BaseProcess
 
 __all__ = ["Finished", "Work", "on_cluster", "on_processes"]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+SECONDS_BETWEEN_SIGNALS = 0.2
 Finished = tuple[dict[str, Any], list[Record], float]  # task, records, seconds
 
 
@@ -181,11 +183,23 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException:
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end(set(multiprocessing.active_children()) - others)
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end(processes: Collection[BaseProcess]) -> None:
+    """Ask processes to end until all have.
+
+    Once is not enough: a training takes the signal as a wish to save what it has, and its process would then begin
+    with the next one that is queued.
+    """
+    while alive := [process for process in processes if process.is_alive()]:
+        for process in alive:
+            process.terminate()
+        time.sleep(SECONDS_BETWEEN_SIGNALS)
 
 
 @contextmanager

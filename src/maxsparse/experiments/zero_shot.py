@@ -30,7 +30,7 @@ class ZeroShot(Experiment):
     about = (
         "The scores of the bundled network (learned SBL, no search) on fresh draws of five kinds of dictionaries, "
         "against classical methods on whitened signals. The network was trained on random dictionaries of these kinds "
-        "and sizes up to 128 rows, not on these. OMP is told the number of nonzeros."
+        "with 8 to 40 rows and at most 200 atoms, not on these. OMP is told the number of nonzeros."
     )
     claims = (
         Claim("sbl", "Its scores are at least as good as those of whitened SBL on every dictionary.", "this project"),
