@@ -255,8 +255,9 @@ def accuracy(results: dict[str, Any]) -> str:
             ]
             header = [f"{name}, {amplitudes}", "million signals", "minutes", *(f"d = {d}" for d in range(1, 11))]
             parts.append(table(header, rows))
-        verdicts = [_against(label, row, chosen[rival]) for label, row in chosen.items() if label != rival]
-        parts.append("\n".join(verdicts))
+        if rival in chosen:
+            verdicts = [_against(label, row, chosen[rival]) for label, row in chosen.items() if label != rival]
+            parts.append("\n".join(verdicts))
     return "\n\n".join(parts)
 
 
