@@ -17,6 +17,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,19 @@ def test_signals(amplitudes: str, d: int, count: int) -> tuple[np.ndarray, np.nd
     return ms.signals.sample(dictionary(), count, sparsity=d, amplitudes=amplitudes, rng=TEST_SEED + d)
 
 
+def accuracies(
+    amplitudes: str, count: int, scores: Callable[[np.ndarray, int], np.ndarray]
+) -> tuple[list[float], list[float]]:
+    """Return strict and loose accuracy for every d, of `scores` (N, m) given signals (N, n) and d."""
+    strict, loose = [], []
+    for d in SPARSITIES:
+        X, Y = test_signals(amplitudes, d, count)
+        found = scores(Y, d)
+        strict.append(ms.metrics.strict_accuracy(X, found))
+        loose.append(ms.metrics.loose_accuracy(X, found, N))
+    return strict, loose
+
+
 def dictionary() -> np.ndarray:
     return ms.dictionaries.decaying(N, M, rng=SEED)
 
@@ -92,12 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
             flush=True,
         ),
     )
-    strict, loose = [], []
-    for d in SPARSITIES:
-        X, Y = test_signals(amplitudes, d, arguments.test)
-        scores = network.scores(Y)
-        strict.append(ms.metrics.strict_accuracy(X, scores))
-        loose.append(ms.metrics.loose_accuracy(X, scores, N))
+    strict, loose = accuracies(amplitudes, arguments.test, lambda Y, d: network.scores(Y))
     write(
         arguments.results,
         label,
@@ -137,15 +146,14 @@ def write(folder: Path, label: str, result: dict) -> None:
 
 def solve(arguments: argparse.Namespace) -> None:
     """Test a solver on the signals that the networks are tested on; those that need d are told it."""
+    Phi, method = dictionary(), arguments.method
+
+    def magnitudes(Y: np.ndarray, d: int) -> np.ndarray:
+        told = {"sparsity": d} if method in NEED_SPARSITY else {}
+        return np.abs(ms.solve(Phi, Y, method, precondition=arguments.whitened, progress=True, **told).coef)
+
     for amplitudes in ("uniform", "unit"):
-        strict, loose = [], []
-        for d in SPARSITIES:
-            X, Y = test_signals(amplitudes, d, arguments.test)
-            told = {"sparsity": d} if arguments.method in NEED_SPARSITY else {}
-            result = ms.solve(dictionary(), Y, arguments.method, precondition=arguments.whitened, progress=True, **told)
-            scores = np.abs(result.coef)
-            strict.append(ms.metrics.strict_accuracy(X, scores))
-            loose.append(ms.metrics.loose_accuracy(X, scores, N))
+        strict, loose = accuracies(amplitudes, arguments.test, magnitudes)
         words = [arguments.method, *["whitened"] * arguments.whitened, *["unit"] * (amplitudes == "unit")]
         figures = {"method": arguments.method, "task": {"amplitudes": amplitudes}, "strict": strict, "loose": loose}
         write(arguments.results, "-".join(words), figures | {"test_signals_per_sparsity": arguments.test})

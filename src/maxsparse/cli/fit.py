@@ -157,7 +157,7 @@ def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_
 def _resume_command(output: Path, common: dict[str, Any]) -> str:
     """Return the command that goes on, with what its bits depend on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    start = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
+    start = ["torchrun", "--standalone", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
     threads = [] if common["n_threads"] is None else ["--threads", str(common["n_threads"])]
     device = [] if common["device"] == "auto" else ["--device", common["device"]]
     return shlex.join([*start, "maxsparse", "fit", "--resume", "-o", str(output), *threads, *device])

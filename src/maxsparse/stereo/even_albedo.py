@@ -15,6 +15,7 @@ from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods._kernels import SLICES
 from maxsparse.stereo.methods._kernels import fit as fit_readings
 from maxsparse.stereo.methods.consensus import lit_level
+from maxsparse.stereo.methods.neighbours import lay_out
 
 __all__ = ["refit_evenly"]
 
@@ -67,9 +68,7 @@ def refit_evenly(
     """
     if material.scatter > CLEAN or not len(readings):
         return before
-    place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)  # two pixels of nothing all around
-    place[2:-2, 2:-2][mask] = np.arange(len(readings))
-    rows, columns = np.nonzero(place >= 0)
+    place, rows, columns = lay_out(mask)
     scaled = np.ascontiguousarray(before.normals * before.albedo[:, None], dtype=np.float64)
     known = np.linalg.norm(scaled, axis=1) > 0
     if not known.any():

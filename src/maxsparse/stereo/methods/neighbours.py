@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxsparse.stereo.methods._fit import Fit
 
-__all__ = ["decide"]
+__all__ = ["decide", "lay_out"]
 
 ROUNDS = 3
 CAP = 30.0  # degrees: a neighbour further off is across an edge, and how far does not matter
@@ -46,9 +46,7 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
     """
     if fit.rivals is None or not len(fit.normals):
         return replace(fit, rivals=None)
-    place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)  # two pixels of nothing all around
-    place[2:-2, 2:-2][mask] = np.arange(len(fit.normals))
-    rows, columns = np.nonzero(place >= 0)
+    place, rows, columns = lay_out(mask)
     chosen = fit.normals * fit.albedo[:, None]
     candidates = np.ascontiguousarray(np.concatenate([chosen[:, None], fit.rivals], axis=1), dtype=np.float64)
     lengths = np.linalg.norm(candidates, axis=2)
@@ -65,6 +63,14 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
     changed = pick > 0
     normals = np.where(changed[:, None], directions[every, pick], fit.normals)
     return replace(fit, normals=normals, albedo=np.where(changed, lengths[every, pick], fit.albedo), rivals=None)
+
+
+def lay_out(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of every pixel of a mask (H + 4, W + 4), −1 elsewhere and in a margin of two; rows; columns."""
+    place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)
+    place[2:-2, 2:-2][mask] = np.arange(mask.sum())
+    rows, columns = np.nonzero(place >= 0)
+    return place, rows, columns
 
 
 @njit(cache=True, nogil=True, parallel=True)
