@@ -125,6 +125,8 @@ def test_schedules():
     assert rates[-1] < 1e-6
     assert (np.diff(rates[60:]) <= 0).all()
     assert rates.max() <= modern.learning_rate
+    hold = modern.but(schedule="hold", warmup=0.1, learning_rate=1.0)
+    assert [hold.rate(p) for p in (0.05, 0.1, 0.5, 0.66, 5 / 6, 1.0)] == pytest.approx([0.5, 1.0, 1.0, 1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,48 @@ def test_nan_keeps_the_last_good_weights(tmp_path):
     assert checkpoint_path(output).exists()
 
 
+class Steep(training.SupportTask):
+    """Has a gradient that is NaN, with a loss that is not, at some batches."""
+
+    steep: tuple[int, ...] = ()
+
+    def loss(self, network, Y, X):
+        self.count = getattr(self, "count", -1) + 1
+        nothing = (0.0 * network.last.weight[0, 0]).sqrt() if self.count in self.steep else 0.0
+        return super().loss(network, Y, X) + nothing
+
+
+def test_a_step_without_a_finite_gradient_is_left_out(monkeypatch):
+    network, _ = make()
+    task = Steep(PHI, sparsity=2, rng=0, validation_signals=10)
+    task.steep = (0, 3, 4)
+    weights = []
+    step = training.run.Run.step
+
+    def recording(self, *arguments):
+        step(self, *arguments)
+        weights.append(self.network.last.weight.detach().clone())
+
+    monkeypatch.setattr(training.run.Run, "step", recording)
+    report = training.train(network, task, QUICK, samples=8 * 32, n_threads=1)
+    assert (report.batches, report.skipped) == (8, 3)
+    for number in range(1, 8):
+        assert torch.equal(weights[number], weights[number - 1]) == (number in task.steep)
+
+
+def test_gradients_that_stay_nan_end_the_run(monkeypatch):
+    monkeypatch.setattr(training.run, "MOST_SKIPPED", 5)
+    network, _ = make()
+    before = network.last.weight.detach().clone()
+    task = Steep(PHI, sparsity=2, rng=0, validation_signals=10)
+    task.steep = (0, 2, *range(4, 99))  # only those in a row count
+    with pytest.raises(training.DivergenceError, match="the gradient was not finite 5 times in a row after") as error:
+        training.train(network, task, QUICK, samples=64 * 32, n_threads=1)
+    assert task.count == 8
+    assert error.value.reason == "the gradient was not finite 5 times in a row"
+    assert torch.equal(network.last.weight, before)  # nothing was saved since
+
+
 def test_divergence_without_nan():
     network, task = make()
     with pytest.raises(training.DivergenceError, match="training diverged"):
@@ -190,6 +234,7 @@ def test_interruption_saves_and_says_how_to_resume(tmp_path, number):
     with pytest.raises(KeyboardInterrupt, match=r"To resume: call train\(\) again with resume=True"):
         training.train(network, task, QUICK, samples=64 * 32, output=output, callback=interrupt, n_threads=1)
     assert signal.getsignal(signal.SIGINT) is before
+    assert not network.training
     resumed, task = make()
     training.train(resumed, task, QUICK, samples=64 * 32, output=output, resume=True, n_threads=1)
     whole, task = make()
