@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 import maxsparse as ms
-from maxsparse.recovery.scores import LearnedScores
 
 RESULTS = Path(__file__).parent / "results" / "zero_shot.json"
 SIZES = ((16, 48), (20, 100), (40, 120), (128, 512))
@@ -33,13 +32,13 @@ def compare(N):
     lines = []
     for n, m in SIZES:
         for kind, Phi in kinds(n, m, 77):
-            scores = LearnedScores(Phi)
+            model = ms.SparseRecoverer(Phi, budget="none")
             for share in (0.2, 0.3, 0.4):
                 d = max(2, round(share * n))
                 count = N if n < 100 else max(20, N // 10)
                 X, Y = ms.signals.sample(Phi, count, sparsity=d, rng=d)
                 line = {"kind": kind, "n": n, "m": m, "d": d, "signals": count}
-                line["learned"] = round(ms.metrics.strict_accuracy(X, scores(Y)[0]), 4)
+                line["learned"] = round(ms.metrics.strict_accuracy(X, model.recover(Y).scores), 4)
                 for update in ("em", "convex"):
                     result = ms.solvers.sbl(Phi, Y, update=update, precondition=True)
                     line[f"sbl {update}"] = round(ms.metrics.strict_accuracy(X, result.scores), 4)

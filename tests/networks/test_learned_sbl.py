@@ -7,10 +7,10 @@ from maxsparse.networks import learned_sbl
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 
 
-@pytest.fixture
-def network():
+@pytest.fixture(params=[0, 2], ids=["alone", "2 heads"])
+def network(request):
     torch.manual_seed(0)
-    net = LearnedSBL(iterations=5, state=3, hidden=8)
+    net = LearnedSBL(iterations=5, state=3, hidden=8, heads=request.param)
     torch.nn.init.normal_(net.last.weight, std=0.1)
     return net
 
@@ -28,7 +28,7 @@ def test_step_and_its_gradient_match_autograd_in_float64():
     c = (torch.rand(4, 9, generator=generator) + 0.1).requires_grad_()
     Z = torch.randn(4, 9, generator=generator)
     w_u, w_q = torch.randn(4, 25, generator=generator), torch.randn(4, 25, generator=generator)
-    u, q = learned_sbl._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
+    u, q, inverse = learned_sbl._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
     ours = torch.autograd.grad((u * w_u).sum() + (q * w_q).sum(), (gamma, c))
 
     Q = dictionary.Q.double()
@@ -38,8 +38,45 @@ def test_step_and_its_gradient_match_autograd_in_float64():
     reference = torch.autograd.grad((u64 * w_u).sum() + (q64 * w_q).sum(), (gamma, c))
     torch.testing.assert_close(u.double(), u64, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(q.double(), q64, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(inverse.double(), S_inverse.detach(), rtol=1e-4, atol=1e-4)
     for got, expected in zip(ours, reference, strict=True):
         assert (got - expected).norm() < 1e-4 * expected.norm()
+
+
+def test_attention_and_its_gradient_match_the_formula():
+    Phi = dictionaries.decaying(9, 25, rng=0)
+    dictionary = whiten(Phi)
+    generator = torch.Generator().manual_seed(0)
+    gamma, a = torch.rand(4, 25, generator=generator), torch.rand(4, 2, 25, generator=generator).requires_grad_()
+    c = torch.rand(4, 9, generator=generator) + 0.1
+    _, q, inverse = learned_sbl._SblStep.apply(gamma, torch.ones(4, 9), c, dictionary.Q, dictionary.outer)
+    heard = learned_sbl._Attention.apply(a, gamma, q, inverse, dictionary.outer)
+
+    Q = dictionary.Q.double()
+    S_inverse = torch.linalg.inv(torch.einsum("nm,bm,km->bnk", Q, gamma.double(), Q) + torch.diag_embed(c.double()))
+    rho = torch.einsum("ni,bnk,kj->bij", Q, S_inverse, Q)
+    weights = gamma[:, None] * rho**2 / torch.diagonal(rho, dim1=1, dim2=2)[:, :, None]
+    assert (weights.sum(dim=2) < 1).all()  # averages, but for the noise
+    expected = torch.einsum("bij,bkj->bki", weights, a.double())
+    torch.testing.assert_close(heard.double(), expected, rtol=1e-3, atol=1e-4)
+    probe = torch.randn(4, 2, 25, generator=generator)
+    (ours,) = torch.autograd.grad((heard * probe).sum(), a, retain_graph=True)
+    (reference,) = torch.autograd.grad((expected * probe).sum(), a)
+    torch.testing.assert_close(ours, reference, rtol=1e-3, atol=1e-4)
+
+
+def test_an_earlier_pass_is_seen_in_the_last_channel(network):
+    Phi = dictionaries.gaussian(10, 24, rng=2)
+    dictionary = whiten(Phi)
+    Z, earlier = whitened_signals(Phi, dictionary), torch.linspace(-20, 20, 6 * 24).view(6, 24)
+    seen = []
+    hook = network.first.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    with torch.no_grad():
+        network(dictionary, Z, earlier=earlier)
+    hook.remove()
+    state = seen[0][:, :, learned_sbl.FEATURES : learned_sbl.FEATURES + 3]
+    torch.testing.assert_close(state[:, :, -1], (earlier / 8).clamp(-1, 1))
+    assert not state[:, :, :-1].any()
 
 
 def test_the_order_of_atoms_does_not_matter(network):
@@ -47,9 +84,10 @@ def test_the_order_of_atoms_does_not_matter(network):
     order = np.random.default_rng(3).permutation(24)
     straight, shuffled = whiten(Phi), whiten(Phi[:, order])
     with torch.no_grad():
-        a = network(straight, whitened_signals(Phi, straight))[-1]
+        noise = torch.full((6,), 0.03)  # keeps S well conditioned: another order is another rounding
+        a = network(straight, whitened_signals(Phi, straight), noise)[-1]
         _, Y = signals.sample(Phi, 6, sparsity=4, rng=1)
-        b = network(shuffled, torch.tensor(Y @ shuffled.W.T, dtype=torch.float32))[-1]
+        b = network(shuffled, torch.tensor(Y @ shuffled.W.T, dtype=torch.float32), noise)[-1]
     torch.testing.assert_close(a[:, order.copy()], b, rtol=1e-2, atol=1e-2)
 
 

@@ -15,10 +15,12 @@ from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 from maxsparse.recovery.scores import CONFIDENT, NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
 
 
-def torch_network():
-    weights = as_arrays(bundled_weights())
+def torch_network(name="learned_sbl"):
+    weights = as_arrays(bundled_weights(name))
     iterations, hidden = weights["moment"].shape
-    net = LearnedSBL(iterations=iterations, state=len(weights["last.bias"]) - 2, hidden=hidden)
+    seen = weights["context.weight"].shape[1] - 1
+    heads = weights["first.weight"].shape[1] - seen
+    net = LearnedSBL(iterations=iterations, state=seen - 4, hidden=hidden, heads=heads)
     net.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     return net
 
@@ -54,6 +56,33 @@ def test_agrees_with_torch_in_what_it_finds():
     logits, _ = LearnedScores(Phi, confident=np.inf)(Y)
     assert np.median(np.abs(logits - expected).max(axis=1)) < 0.2  # float32 and 32 iterations at λ = 1e-5
     assert metrics.strict_accuracy(X, logits) == pytest.approx(metrics.strict_accuracy(X, expected), abs=0.02)
+
+
+def test_second_pass_agrees_with_torch():
+    """Attention and the earlier logits too; few iterations, so that roundings have little time to grow."""
+    Phi = dictionaries.gaussian(20, 60, rng=1)
+    _, Y = signals.sample(Phi, 100, sparsity=9, rng=2)
+    scores = LearnedScores(Phi, second=bundled_weights("second_pass"), iterations=4, confident=np.inf)
+    earlier = np.random.default_rng(0).normal(0, 5, (100, 60)).astype(np.float32)
+    dictionary = whiten(Phi)
+    with torch.no_grad():
+        Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+        network = torch_network("second_pass")
+        expected, blind = (network(dictionary, Z, None, e, 4)[-1].numpy() for e in (torch.tensor(earlier), None))
+    differences = np.abs(scores.again(Y, earlier) - expected).max(axis=1)
+    assert np.median(differences) < 5e-3
+    assert np.median(np.abs(blind - expected).max(axis=1)) > 0.1
+
+
+def test_second_pass_does_not_depend_on_the_batch():
+    Phi = dictionaries.decaying(16, 50, rng=1)
+    _, Y = signals.sample(Phi, 30, sparsity=8, rng=2)
+    scores = LearnedScores(Phi, second=bundled_weights("second_pass"))
+    first = scores(Y)[0]
+    again = scores.again(Y, first)
+    np.testing.assert_array_equal(again[13:14], scores.again(Y[13:14], first[13:14]))
+    assert scores.again(Y[:0], first[:0]).shape == (0, 50)
+    np.testing.assert_array_equal(LearnedScores(Phi).again(Y, first), first)  # without one, nothing changes
 
 
 def test_stopping_early_changes_no_support():
@@ -104,6 +133,9 @@ def test_files_that_are_wrong_are_refused(tmp_path):
             read_weights(path)
     write(good | {"moment": good["moment"][:, :-1].copy()})
     with pytest.raises(ValueError, match="shape"):
+        read_weights(path)
+    write(good | {"context.weight": np.zeros((48, 99), np.float32)})
+    with pytest.raises(ValueError, match="in the mean over atoms"):
         read_weights(path)
     write(good | {"log_lambda": np.full_like(good["log_lambda"], np.nan)})
     with pytest.raises(ValueError, match="finite"):

@@ -139,6 +139,12 @@ def _bundled_weights() -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
+@cache
+def _bundled_weights_of_both_passes() -> str:
+    file = resources.files("maxsparse.recovery") / "weights" / "second_pass.safetensors"
+    return _bundled_weights() + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
 def _iht_nulled(problem: Problem, Y: FloatArray) -> Result:
     from maxsparse.solvers import iht
 
@@ -198,6 +204,6 @@ BUILT_IN = {
         Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
         *(_network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
         Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_bundled_weights),
-        Method("recoverer", "SparseRecoverer", _recoverer, depends=_bundled_weights),
+        Method("recoverer", "SparseRecoverer", _recoverer, depends=_bundled_weights_of_both_passes),
     )
 }

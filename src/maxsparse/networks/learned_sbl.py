@@ -27,6 +27,7 @@ SCALE = 0.2  # brings logarithms to the size that the perceptron's initial weigh
 TINY = 1e-8
 OUTLIER = 2.0
 FEATURES = 4  # log γ, log u², log q, γq
+EARLIER = 8.0  # logits of an earlier pass are divided by this, and cut at 1
 HEAD_START = 16
 HEAD_LAMBDA = 1e-5
 
@@ -77,7 +78,15 @@ class LearnedSBL(Network):
     with features f = (log γ, log u², log q, γq), a state h per atom, the means of both over atoms, the noise level ν;
     :math:`\sigma(h) = h/\sqrt{1+h^2}`. The logit s scores the atom.
 
-    The defaults are the sizes of the bundled weights.
+    With heads, an atom also hears those that compete with it. The perceptron gives every atom one more number
+    :math:`a_j \in (-1, 1)` per head, and in the next iteration it sees
+
+    .. math:: \sum_j \frac{\gamma_j (\phi_i^\top S^{-1} \phi_j)^2}{q_i}\, a_j,
+
+    an average, since the weights sum to one but for the noise. This is attention with the weights of the model.
+
+    A network for a second pass is given the logits of an earlier one that led to nothing: its last channel of the state
+    starts from them. The defaults are the sizes of the bundled weights of the first pass.
 
     Parameters
     ----------
@@ -87,24 +96,32 @@ class LearnedSBL(Network):
         Numbers that an atom remembers from one iteration to the next.
     hidden : int, default=48
         Width of the perceptron.
+    heads : int, default=0
+        Numbers that an atom tells its competitors.
     """
 
-    def __init__(self, *, iterations: int = 16, state: int = 12, hidden: int = 48) -> None:
-        super().__init__(iterations=iterations, state=state, hidden=hidden)
+    def __init__(self, *, iterations: int = 16, state: int = 12, hidden: int = 48, heads: int = 0) -> None:
+        super().__init__(iterations=iterations, state=state, hidden=hidden, heads=heads)
         self.iterations = check_integer(iterations, "iterations", low=1, high=10**4)
         self.state = check_integer(state, "state", low=1, high=10**4)
         hidden = check_integer(hidden, "hidden", low=1, high=10**4)
+        self.heads = check_integer(heads, "heads", low=0, high=10**4)
         seen = FEATURES + state  # of an atom, by the perceptron
-        self.first = nn.Linear(seen, hidden, bias=False)
+        self.first = nn.Linear(seen + heads, hidden, bias=False)
         self.context = nn.Linear(seen + 1, hidden, bias=False)
         self.moment = nn.Parameter(torch.zeros(iterations, hidden))
-        self.last = nn.Linear(hidden, 2 + state)  # step of log γ, logit, change of the state
+        self.last = nn.Linear(hidden, 2 + state + heads)  # step of log γ, logit, change of the state, what is told
         self.log_lambda = nn.Parameter(torch.linspace(-2.0, -9.0, iterations))
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
     def forward(
-        self, dictionary: Whitened, Z: Tensor, noise: Tensor | None = None, iterations: int | None = None
+        self,
+        dictionary: Whitened,
+        Z: Tensor,
+        noise: Tensor | None = None,
+        earlier: Tensor | None = None,
+        iterations: int | None = None,
     ) -> list[Tensor]:
         """Score every atom for every signal, after each iteration.
 
@@ -115,6 +132,8 @@ class LearnedSBL(Network):
             Whitened signals Wy.
         noise : Tensor of shape (B,) or None
             Standard deviation of the noise on y, before W.
+        earlier : Tensor of shape (B, m) or None
+            Logits of an earlier pass.
         iterations : int or None
             Other than the T of training.
 
@@ -135,27 +154,35 @@ class LearnedSBL(Network):
         # y ~ N(0, S) has ‖y‖² = tr S in the mean: whatever the noise does not explain, the atoms must.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
         log_gamma = _head_start(dictionary, Z, C)
-        h = torch.zeros(B, m, self.state)
+        h, told = torch.zeros(B, m, self.state), torch.zeros(B, m, self.heads)
+        if earlier is not None:
+            h[:, :, -1] = (earlier / EARLIER).clamp(-1.0, 1.0)
         logits = []
         for t in range(self.iterations if iterations is None else iterations):
             moment = min(t, self.iterations - 1)
             log_gamma = (log_gamma - torch.logsumexp(log_gamma, dim=1, keepdim=True) + log_total).clamp_min(LOG_FLOOR)
             gamma = log_gamma.exp()
-            u, q = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, dictionary.outer)
+            u, q, S_inverse = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, dictionary.outer)
             log_u, log_q = torch.log(u * u + TINY), torch.log(q + TINY)
             f = torch.stack([log_gamma * SCALE, log_u * SCALE, log_q * SCALE, gamma * q], dim=2)
             inputs = torch.cat([f, h], dim=2)
             context = self.context(torch.cat([inputs.mean(dim=1), level], dim=1)) + self.moment[moment]
+            if self.heads:
+                heard = _Attention.apply(told.transpose(1, 2), gamma, q, S_inverse, dictionary.outer)
+                inputs = torch.cat([inputs, heard.transpose(1, 2)], dim=2)
             hidden = nn.functional.hardswish(self.first(inputs) + context[:, None, :])
             o = self.last(hidden)
             log_gamma = log_gamma + 0.5 * (log_u - log_q) + o[:, :, 0]
             logits.append(o[:, :, 1])
-            h = h + o[:, :, 2:]
-            h = h * torch.rsqrt(1.0 + h * h)
+            h, told = _squash(h + o[:, :, 2 : 2 + self.state]), _squash(o[:, :, 2 + self.state :])
             if torch.is_grad_enabled():
                 log_gamma.register_hook(_limit_outliers)
                 h.register_hook(_limit_outliers)
         return logits
+
+
+def _squash(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(1.0 + x * x)
 
 
 @torch.no_grad()
@@ -168,7 +195,7 @@ def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
     log_gamma = torch.zeros(Z.shape[0], dictionary.Q.shape[1])
     for _ in range(HEAD_START):
         gamma = log_gamma.exp()
-        u, q = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, dictionary.Q, dictionary.outer)
+        u, q, _ = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, dictionary.Q, dictionary.outer)
         step = torch.log((1.0 + gamma * (u * u - q)).clamp_min(1e-4))
         log_gamma = (log_gamma + step).clamp_min(LOG_FLOOR)
     return log_gamma
@@ -189,12 +216,12 @@ def _limit_outliers(gradient: Tensor) -> Tensor:
 class _SblStep(torch.autograd.Function):
     """u = Φᵀ S⁻¹ y and q = diag(Φᵀ S⁻¹ Φ) for S = Φ diag(γ) Φᵀ + diag(c), with the gradient written out.
 
-    Autograd through a Cholesky factorisation and triangular solves costs several times more than the two products
-    with `outer` that the gradient needs: dS⁻¹ = −S⁻¹ dS S⁻¹.
+    S⁻¹ is returned too, without a gradient. Autograd through a Cholesky factorisation and triangular solves costs
+    several times more than the two products with `outer` that the gradient needs: dS⁻¹ = −S⁻¹ dS S⁻¹.
     """
 
     @staticmethod
-    def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, ...]:
         from maxsparse.networks import _packed  # numba: loaded only when used
 
         (B, n), triangle = Z.shape, _triangle(Z.shape[1])
@@ -204,10 +231,11 @@ class _SblStep(torch.autograd.Function):
         Sinv = S.T.index_select(1, triangle.full).view(B, n, n)
         v = (Sinv @ Z[:, :, None]).view(B, n)
         ctx.save_for_backward(Sinv, v, Q, outer)
-        return v @ Q, q
+        ctx.mark_non_differentiable(Sinv)
+        return v @ Q, q, Sinv
 
     @staticmethod
-    def backward(ctx: Any, grad_u: Tensor, grad_q: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_u: Tensor, grad_q: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         Sinv, v, Q, outer = ctx.saved_tensors
         (B, n), triangle = v.shape, _triangle(v.shape[1])
         M = torch.index_select(grad_q @ outer, 1, triangle.full).view(B, n, n)
@@ -216,6 +244,29 @@ class _SblStep(torch.autograd.Function):
         G = torch.baddbmm(a[:, :, None] * v[:, None, :], Sinv @ M, Sinv, beta=-1.0, alpha=-1.0).view(B, n * n)
         folded = torch.index_select(G, 1, triangle.below) + torch.index_select(G, 1, triangle.above)
         return (folded * (0.5 * triangle.copies.T)) @ outer.T, None, G[:, :: n + 1], None, None
+
+
+class _Attention(torch.autograd.Function):
+    """Averages of `a` (B, heads, m) over competing atoms; of their weights no gradient is taken."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, gamma: Tensor, q: Tensor, S_inverse: Tensor, outer: Tensor) -> Tensor:
+        ctx.save_for_backward(gamma, q, S_inverse, outer)
+        return _competition(a * gamma[:, None], S_inverse, outer) / q[:, None]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        gamma, q, S_inverse, outer = ctx.saved_tensors
+        return _competition(gradient / q[:, None], S_inverse, outer) * gamma[:, None], None, None, None, None
+
+
+def _competition(a: Tensor, S_inverse: Tensor, outer: Tensor) -> Tensor:
+    """Return Σ_j (φ_iᵀ S⁻¹ φ_j)² a_j = φ_iᵀ S⁻¹ (Σ_j a_j φ_j φ_jᵀ) S⁻¹ φ_i for `a` (B, heads, m)."""
+    (B, heads, m), n = a.shape, S_inverse.shape[1]
+    triangle = _triangle(n)
+    M = (a.reshape(B * heads, m) @ outer).index_select(1, triangle.full).view(B, heads, n, n)
+    R = (S_inverse[:, None] @ M @ S_inverse[:, None]).view(B * heads, n * n)
+    return ((R.index_select(1, triangle.below) * triangle.copies.T) @ outer.T).view(B, heads, m)
 
 
 class _Triangle(NamedTuple):

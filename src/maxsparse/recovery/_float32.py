@@ -23,11 +23,11 @@ INLINED: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy",
 class Weights(NamedTuple):
     """Weights of a :class:`LearnedSBL`, each C-contiguous float32."""
 
-    first: NDArray[np.float32]  # (hidden, features + state)
+    first: NDArray[np.float32]  # (hidden, features + state + heads)
     context: NDArray[np.float32]  # (hidden, features + state + 1)
     moment: NDArray[np.float32]  # (iterations, hidden)
-    last: NDArray[np.float32]  # (2 + state, hidden)
-    last_bias: NDArray[np.float32]  # (2 + state,)
+    last: NDArray[np.float32]  # (2 + state + heads, hidden)
+    last_bias: NDArray[np.float32]  # (2 + state + heads,)
     log_lambda: NDArray[np.float32]  # (iterations,)
 
 
@@ -169,6 +169,40 @@ def sbl_step(
 
 
 @njit(**INLINED, fastmath=FAST)
+def attention(
+    gamma: NDArray[Any], q: NDArray[Any], V: NDArray[Any], told: NDArray[Any], work: NDArray[Any], heard: NDArray[Any]
+) -> None:
+    """Set heard_i = Σ_j γ_j (φ_iᵀ S⁻¹ φ_j)² told_j / q_i for every head (heads, m); `told` is multiplied by γ.
+
+    φ_iᵀ S⁻¹ φ_j is a sum over the rows of V = L⁻¹Φ, its square one over pairs of rows; each pair is used while it is in
+    the cache.
+    """
+    n, m = V.shape[0], q.shape[0]
+    heads = told.shape[0]
+    for k in range(heads):
+        for j in range(m):
+            told[k, j] *= gamma[j]
+            heard[k, j] = f32(0.0)
+    for r in range(n):
+        for l in range(r + 1):
+            left, right = V[r], V[l]
+            for j in range(m):
+                work[j] = left[j] * right[j]
+            for k in range(heads):
+                row, sums = told[k], heard[k]
+                total = f32(0.0)
+                for j in range(m):
+                    total += work[j] * row[j]
+                if l < r:
+                    total += total
+                for j in range(m):
+                    sums[j] += total * work[j]
+    for k in range(heads):
+        for j in range(m):
+            heard[k, j] /= q[j]
+
+
+@njit(**INLINED, fastmath=FAST)
 def perceptron(
     weights: Weights,
     moment: int,
@@ -178,8 +212,8 @@ def perceptron(
     hidden: NDArray[Any],
     out: NDArray[Any],
 ) -> None:
-    """Set out (2 + state, m) from inputs (features + state, m)."""
-    seen, m = inputs.shape
+    """Set out (2 + state + heads, m) from inputs (features + state + heads, m)."""
+    seen, m = context.shape[0] - 1, inputs.shape[1]
     width = hidden.shape[0]
     for i in range(seen):
         total = f32(0.0)

@@ -14,12 +14,23 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from maxsparse.recovery._float32 import INLINED, LOG_FLOOR, Weights, exp, f32, log, normalise, perceptron, sbl_step
+from maxsparse.recovery._float32 import (
+    INLINED,
+    LOG_FLOOR,
+    Weights,
+    attention,
+    exp,
+    f32,
+    log,
+    normalise,
+    perceptron,
+    sbl_step,
+)
 from maxsparse.solvers._kernels import SLICES
 
 FEATURES = 4
 # As in the network:
-SCALE, TINY = 0.2, 1e-8
+SCALE, TINY, EARLIER = 0.2, 1e-8, 8.0
 HEAD_START, HEAD_LAMBDA = 16, 1e-5
 
 
@@ -38,14 +49,16 @@ class Scratch(NamedTuple):
     gamma_bits: NDArray[np.int32]  # (m,), the same memory
     work: NDArray[np.float32]  # (m,)
     work_bits: NDArray[np.int32]  # (m,), the same memory
-    inputs: NDArray[np.float32]  # (features + state, m)
+    inputs: NDArray[np.float32]  # (features + state + heads, m)
     context: NDArray[np.float32]  # (features + state + 1,)
     hidden: NDArray[np.float32]  # (hidden, m)
-    out: NDArray[np.float32]  # (2 + state, m)
+    out: NDArray[np.float32]  # (2 + state + heads, m)
+    told: NDArray[np.float32]  # (heads, m)
 
 
 @njit(**INLINED)
-def _make_scratch(n: int, m: int, seen: int, width: int, outputs: int) -> Scratch:
+def _make_scratch(n: int, m: int, weights: Weights) -> Scratch:
+    inputs, seen = weights.first.shape[1], weights.context.shape[1] - 1
     gamma, work = np.empty(m, f32), np.empty(m, f32)
     return Scratch(
         np.empty(n * (n + 1) // 2, f32),
@@ -60,10 +73,11 @@ def _make_scratch(n: int, m: int, seen: int, width: int, outputs: int) -> Scratc
         gamma.view(np.int32),
         work,
         work.view(np.int32),
-        np.empty((seen, m), f32),
+        np.empty((inputs, m), f32),
         np.empty(seen + 1, f32),
-        np.empty((width, m), f32),
-        np.empty((outputs, m), f32),
+        np.empty((weights.moment.shape[1], m), f32),
+        np.empty((weights.last.shape[0], m), f32),
+        np.empty((inputs - seen, m), f32),
     )
 
 
@@ -96,7 +110,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
 @njit(**INLINED)
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Do one learned iteration from a normalised γ: a step of log γ and of the state, and the logits in out[1]."""
-    m, state = Q.shape[1], s.inputs.shape[0] - FEATURES
+    m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.told.shape[0]
     inputs, out = s.inputs, s.out
     _statistics(s, np.exp(weights.log_lambda[moment]), Q, outer)
     for j in range(m):
@@ -111,6 +125,8 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
         s.log_gamma[j] += f32(0.5) * (inputs[1, j] - inputs[2, j])
         inputs[1, j] *= f32(SCALE)
         inputs[2, j] *= f32(SCALE)
+    if heads > 0:
+        attention(s.gamma, s.q, s.V, s.told, s.work, inputs[FEATURES + state :])
     perceptron(weights, moment, level, inputs, s.context, s.hidden, out)
     for j in range(m):
         s.log_gamma[j] += out[0, j]
@@ -118,6 +134,10 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
         for j in range(m):
             h = inputs[FEATURES + r, j] + out[2 + r, j]
             inputs[FEATURES + r, j] = h / np.sqrt(f32(1.0) + h * h)
+    for k in range(heads):
+        for j in range(m):
+            a = out[2 + state + k, j]
+            s.told[k, j] = a / np.sqrt(f32(1.0) + a * a)
 
 
 @njit(**INLINED)
@@ -140,6 +160,7 @@ def _score_one(
     variance: NDArray[Any],
     z: NDArray[Any],
     noise: float,
+    earlier: NDArray[Any],
     iterations: int,
     confident: float,
 ) -> float:
@@ -158,6 +179,10 @@ def _score_one(
     log_total = np.log(n * max(1.0 - share, 0.05))
     _head_start(s, Q, outer)
     s.inputs[:] = f32(0.0)
+    s.told[:] = f32(0.0)
+    remembered = s.inputs[s.context.shape[0] - 2]
+    for j in range(earlier.shape[0]):
+        remembered[j] = min(max(earlier[j] / f32(EARLIER), f32(-1.0)), f32(1.0))
     for t in range(iterations):
         normalise(s.log_gamma, log_total, s.gamma, s.gamma_bits)
         _iterate(s, weights, min(t, T - 1), level, Q, outer)
@@ -174,6 +199,7 @@ def score_rows(
     variance: NDArray[Any],
     Z: NDArray[Any],
     noise: NDArray[Any],
+    earlier: NDArray[Any],
     iterations: int,
     confident: float,
     logits: NDArray[Any],
@@ -182,14 +208,14 @@ def score_rows(
     """Run the network on every row of Z (whitened signals); write the last logits and the last γ, in units of z².
 
     A signal is done as soon as no logit is nearer to zero than `confident`; with infinity, after all iterations.
+    `earlier` (N, m) are the logits of an earlier pass; (N, 0) where there was none.
     """
     N, n = Z.shape
     m = Q.shape[1]
-    seen, width, outputs = weights.first.shape[1], weights.moment.shape[1], weights.last.shape[0]
     for piece in prange(min(N, SLICES)):
-        s = _make_scratch(n, m, seen, width, outputs)
+        s = _make_scratch(n, m, weights)
         for row in range(piece, N, SLICES):
-            power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], iterations, confident)
+            power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], earlier[row], iterations, confident)
             for j in range(m):
                 logits[row, j] = s.out[1, j]
                 gammas[row, j] = s.gamma[j] * f32(power)

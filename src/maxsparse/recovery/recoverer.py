@@ -37,8 +37,9 @@ CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Find the sparsest x with y = Φx, and say which answers are certified.
 
-    A network scores every atom; the best-scored atoms are decoded; what that leaves open is searched for, guided by the
-    scores; every answer is refitted in float64 and certified or not.
+    A network scores every atom; the best-scored atoms are decoded; what that leaves open is scored again by a network
+    that knows the first answer was wrong, and then searched for, guided by these scores; every answer is refitted in
+    float64 and certified or not.
 
     Parameters
     ----------
@@ -253,6 +254,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _weights(self) -> Weights:
         return self.weights_ if hasattr(self, "weights_") else bundled_weights()
 
+    def _second_weights(self) -> Weights | None:
+        return self.second_weights_ if hasattr(self, "second_weights_") else bundled_weights("second_pass")
+
     def _problem(self, Phi: FloatArray, dtype: Any = None) -> Problem:
         rtol = self.rtol
         if rtol is None:
@@ -262,7 +266,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _scorer(self, Phi: FloatArray) -> Scorer:
         if isinstance(self.network, str):
             if self.network == "learned_sbl":
-                return LearnedScores(Phi, self._weights())
+                return LearnedScores(Phi, self._weights(), self._second_weights())
             check_name(self.network)
             trained = getattr(self, "trained_", None)
             if trained is None or trained.network.name != self.network:

@@ -25,9 +25,19 @@ CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
 
 
-def bundled_weights() -> Weights:
-    """Return the weights that come with the package: trained on many dictionaries, none of them yours."""
-    with resources.as_file(resources.files("maxsparse.recovery") / "weights" / "learned_sbl.safetensors") as path:
+def bundled_weights(name: str = "learned_sbl") -> Weights:
+    """Return weights that come with the package: trained on many dictionaries, none of them yours.
+
+    Parameters
+    ----------
+    name : {"learned_sbl", "second_pass"}, default="learned_sbl"
+        The first pass, or the one for signals that the first leaves open.
+
+    Returns
+    -------
+    weights : Weights
+    """
+    with resources.as_file(resources.files("maxsparse.recovery") / "weights" / f"{name}.safetensors") as path:
         return read_weights(path)
 
 
@@ -53,9 +63,11 @@ def check_weights(tensors: dict[str, NDArray[Any]], source: str) -> Weights:
     weights = Weights(*(np.ascontiguousarray(tensors[name], dtype=np.float32) for name in NAMES))
     if weights.first.ndim != 2 or weights.moment.ndim != 2:
         raise ValueError(f"{source!r}: weights must be matrices")
-    (hidden, seen), T = weights.first.shape, weights.moment.shape[0]
-    outputs = seen - FEATURES + 2
-    shapes = ((hidden, seen), (hidden, seen + 1), (T, hidden), (outputs, hidden), (outputs,), (T,))
+    (hidden, inputs), seen, T = weights.first.shape, weights.context.shape[-1] - 1, weights.moment.shape[0]
+    if not FEATURES < seen <= inputs:
+        raise ValueError(f"{source!r}: {inputs} inputs of an atom, {seen} in the mean over atoms cannot be")
+    outputs = inputs - FEATURES + 2
+    shapes = ((hidden, inputs), (hidden, seen + 1), (T, hidden), (outputs, hidden), (outputs,), (T,))
     for name, array, shape in zip(NAMES, weights, shapes, strict=True):
         if array.shape != shape or 0 in shape:
             raise ValueError(f"{source!r}: {name} has shape {array.shape}, the others ask for {shape}")
@@ -78,6 +90,8 @@ class LearnedScores:
         Checked dictionary.
     weights : Weights or None, default=None
         None for the bundled ones.
+    second : Weights or None, default=None
+        Weights of the second pass, for :meth:`again`; None leaves it out.
     iterations : int, default=16
         Iterations, of which each costs the same.
     confident : float, default=CONFIDENT
@@ -97,11 +111,13 @@ class LearnedScores:
         self,
         Phi: FloatArray,
         weights: Weights | None = None,
+        second: Weights | None = None,
         iterations: int = ITERATIONS,
         confident: float = CONFIDENT,
     ) -> None:
         self.Phi = np.asarray(Phi, dtype=np.float64)
         self.weights = bundled_weights() if weights is None else weights
+        self.second = second
         self.iterations, self.confident = iterations, confident
         self._prepared: dict[int | None, tuple[NDArray[Any], ...]] = {}
 
@@ -115,6 +131,21 @@ class LearnedScores:
         gamma : ndarray of shape (N, m), float32
             Prior variances of the coefficients of Φ that the last iteration used.
         """
+        return self._run(self.weights, Y, noise, np.empty((len(Y), 0), dtype=np.float32))
+
+    def again(self, Y: NDArray[np.float64], logits: NDArray[Any]) -> NDArray[np.float32]:
+        """Score noiseless signals (N, n) that decoding left open, knowing the logits (N, m) that led to nothing.
+
+        The network of this pass has learned from such signals alone: its log odds are those of an atom given that the
+        first answer was wrong, which is also what the search wants to know. Without one, the logits stay as they are.
+        """
+        if self.second is None or not len(Y):
+            return np.asarray(logits, dtype=np.float32)
+        return self._run(self.second, Y, 0.0, np.ascontiguousarray(logits, dtype=np.float32))[0]
+
+    def _run(
+        self, weights: Weights, Y: NDArray[np.float64], noise: float, earlier: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         N, m = len(Y), self.Phi.shape[1]
         logits, gamma = np.zeros((N, m), dtype=np.float32), np.zeros((N, m), dtype=np.float32)
         for level, rows in noise_levels(Y, noise):
@@ -124,14 +155,16 @@ class LearnedScores:
             Z = (exact / size[:, None]).astype(np.float32)
             part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
             noises = np.minimum(noise / size, MOST_NOISE).astype(np.float32)
-            score_rows(self.weights, Q, outer, variance, Z, noises, self.iterations, self.confident, part, variances)
+            options = earlier[rows], self.iterations, self.confident
+            score_rows(weights, Q, outer, variance, Z, noises, *options, part, variances)
             with np.errstate(over="ignore"):
                 logits[rows], gamma[rows] = part, variances * (D * unit * size[:, None]) ** 2
         return logits, gamma
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the weights as numpy arrays by name."""
-        return dict(as_arrays(self.weights))
+        """Return the weights as numpy arrays by name, those of the second pass with ``second.`` before it."""
+        second = {} if self.second is None else as_arrays(self.second)
+        return as_arrays(self.weights) | {f"second.{name}": array for name, array in second.items()}
 
     def header(self) -> None:
         """Return nothing: the arrays say it all."""

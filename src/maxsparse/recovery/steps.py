@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ from maxsparse.solvers._kernels import residual_norms
 __all__ = ["Recovery", "Scorer", "Steps", "blank"]
 
 Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
+
+
+@runtime_checkable
+class LooksAgain(Protocol):
+    """A scorer with a second pass, for signals that decoding left open."""
+
+    def again(self, Y: NDArray[np.float64], logits: NDArray[Any]) -> NDArray[Any]:
+        """Return scores (N, m) of signals (N, n) whose logits (N, m) led to nothing."""
 
 
 def _empty(kind: str) -> NDArray[Any]:
@@ -83,10 +91,14 @@ class Steps:
         (self._noisy if self.noise > 0 else self._exact)(Y, out, progress)
 
     def _exact(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
-        """Decode, search and certify."""
+        """Decode, look again, search and certify."""
         scores = np.asarray(self.scorer(Y, 0.0)[0])
         X, found = decode_exact(self.problem, Y, scores)
         rest = np.flatnonzero(~found)
+        if isinstance(self.scorer, LooksAgain) and len(rest):
+            scores[rest] = self.scorer.again(Y[rest], scores[rest])
+            X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
+            rest = np.flatnonzero(~found)
         X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
         certificates = certify_rows(self.problem, Y, X, self.spark)
         # What stays open gets the sparse guess of the scores, uncertified, with its residual.

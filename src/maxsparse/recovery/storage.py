@@ -93,7 +93,10 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     network = header.get("network")
     if network is None:
         model = SparseRecoverer(Phi, **settings)
+        second = {name.removeprefix("second."): weights.pop(name) for name in [*weights] if name.startswith("second.")}
         model.weights_ = check_weights(weights, str(source))
+        # A file from before the second pass has none, and gives the answers that it gave then.
+        model.second_weights_ = check_weights(second, str(source)) if second else None
     else:
         trained = rebuild(network, weights, (n, m), str(source))
         model = SparseRecoverer(Phi, network=trained.network.name, **settings)

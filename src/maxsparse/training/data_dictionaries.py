@@ -15,7 +15,7 @@ from maxsparse import dictionaries, metrics, signals
 from maxsparse._validation import RandomState, check_dictionary, check_integer, check_number, check_seed
 from maxsparse.networks.learned_sbl import Whitened, whiten
 
-__all__ = ["DictionariesTask", "Inputs", "draw_batch", "draw_dictionary", "signals_per_batch"]
+__all__ = ["DictionariesTask", "Inputs", "draw_amplitudes", "draw_batch", "draw_dictionary", "signals_per_batch"]
 
 Rng = np.random.Generator
 NOISY_SHARE = 0.3
@@ -64,12 +64,16 @@ class DictionariesTask:
 
     def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Inputs, Tensor]:
         """Return what the network is given and the supports (B, m); processes have equally many of the B signals."""
-        inputs, support = draw_batch(self.seed, number, self.Phi, self.noisy_share, size)
+        inputs, support = self.draw(number, size)
         part = rows.stop - rows.start
         share = len(support) * part // size
         own = slice(rows.start // part * share, (rows.start // part + 1) * share)
-        noise = None if inputs.noise is None else inputs.noise[own].to(device)
-        return Inputs(inputs.dictionary, inputs.Z[own].to(device), noise), support[own].to(device)
+        noise, earlier = (None if part is None else part[own].to(device) for part in (inputs.noise, inputs.earlier))
+        return Inputs(inputs.dictionary, inputs.Z[own].to(device), noise, earlier), support[own].to(device)
+
+    def draw(self, number: int, size: int) -> tuple[Inputs, Tensor]:
+        """Draw a whole batch, of at most `size` signals."""
+        return draw_batch(self.seed, number, self.Phi, self.noisy_share, size)
 
     def loss(self, network: nn.Module, inputs: Inputs, support: Tensor) -> Tensor:
         """Return the cross-entropy of the support, summed over atoms, per measurement.
@@ -119,11 +123,14 @@ class Inputs(NamedTuple):
         Whitened signals.
     noise : Tensor of shape (B,) or None
         Standard deviations of the noise before whitening.
+    earlier : Tensor of shape (B, m) or None, default=None
+        Logits of an earlier pass.
     """
 
     dictionary: Whitened
     Z: Tensor
     noise: Tensor | None
+    earlier: Tensor | None = None
 
 
 def signals_per_batch(m: int) -> int:
@@ -168,7 +175,7 @@ def draw_batch(
         high *= 0.4 + 0.4 * snr_db / 60.0
     low = max(1, round(0.15 * n * (0.5 if noisy else 1.0)))
     X, Y = signals.sample(
-        Phi, B, sparsity=(low, max(low + 1, round(high))), amplitudes=_amplitudes(rng), snr_db=snr_db, rng=rng
+        Phi, B, sparsity=(low, max(low + 1, round(high))), amplitudes=draw_amplitudes(rng), snr_db=snr_db, rng=rng
     )
     if snr_db is None:
         dictionary, noise = whiten(Phi), None
@@ -236,7 +243,9 @@ KINDS: dict[str, tuple[float, Callable[[Rng, int, int], NDArray[np.float64]]]] =
 }
 
 
-def _amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str:
+def draw_amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str:
+    """Draw a law of amplitudes."""
+
     def tenfold(generator: Rng, size: int) -> NDArray[np.float64]:
         return 10.0 ** generator.uniform(-1.0, 0.0, size) * generator.choice([-1.0, 1.0], size)
 

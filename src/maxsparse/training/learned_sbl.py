@@ -17,16 +17,16 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from maxsparse.networks import create
+from maxsparse.networks import Network, create
 from maxsparse.networks.learned_sbl import LearnedSBL
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data_dictionaries import MOST_SIGNALS, NOISY_SHARE, DictionariesTask, signals_per_batch
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.presets import Settings
-from maxsparse.training.run import DivergenceError
+from maxsparse.training.run import DivergenceError, Task
 
-__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "tune"]
+__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "run", "tune"]
 
 WARMUP_STEPS = 100
 # Weights averaged over the last thousand steps are steadier than the latest ones.
@@ -113,10 +113,33 @@ def main(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = create("learned_sbl", state=state, hidden=hidden)
+    run(network, DictionariesTask(rng=seed), output, "training.learned_sbl", steps=steps, minutes=minutes, rate=rate)
+
+
+def run(
+    network: Network, task: Task, output: Path, module: str, *, steps: int, minutes: float | None, rate: float
+) -> None:
+    """Train from the command line ``python -m maxsparse.MODULE``, on one core, resuming where there is a checkpoint.
+
+    Parameters
+    ----------
+    network : Network
+    task : Task
+    output : Path
+        Model file for the best weights.
+    module : str
+        What the command is called, for the message that tells how to resume.
+    steps : int
+        Batches in the whole run.
+    minutes : float or None
+        End earlier, after so long.
+    rate : float
+        Learning rate.
+    """
     try:
         report = train(
             network,
-            DictionariesTask(rng=seed),
+            task,
             SETTINGS.but(learning_rate=rate, warmup=min(0.1, WARMUP_STEPS / steps)),
             minutes=minutes,
             samples=steps * SETTINGS.batch_size,
@@ -126,7 +149,7 @@ def main(
             n_threads=1,
             progress=True,
             callback=_print_line,
-            resume_command=shlex.join(["python", "-m", "maxsparse.training.learned_sbl", *sys.argv[1:]]),
+            resume_command=shlex.join(["python", "-m", f"maxsparse.{module}", *sys.argv[1:]]),
         )
     except (DivergenceError, InterruptedTraining, ValueError) as error:
         typer.secho(str(error), err=True, fg="red")
