@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 import maxsparse as ms
 from maxsparse import networks
 from maxsparse.cli import app
-from maxsparse.training import checkpoint_path, learned_sbl
+from maxsparse.training import checkpoint_path
+from maxsparse.training import run as run_module
+from maxsparse.training.data_dictionaries import DictionariesTask
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FIT = ["-m", "maxsparse", "fit"]
@@ -76,14 +78,14 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
 
 
 def test_ctrl_c_while_tuning_keeps_what_was_learned(Phi, tmp_path, monkeypatch):
-    step = learned_sbl.Trainer.step
+    step = run_module.Run.step
 
     def interrupted(self, *arguments):
-        if self.step_number == 3:
+        if self.report.batches == 3:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, *arguments)
 
-    monkeypatch.setattr(learned_sbl.Trainer, "step", interrupted)
+    monkeypatch.setattr(run_module.Run, "step", interrupted)
     output = tmp_path / "tuned.safetensors"
     done = CliRunner().invoke(app, ["fit", Phi, "-o", str(output), "--minutes", "10"])
     assert done.exit_code == 1
@@ -93,9 +95,14 @@ def test_ctrl_c_while_tuning_keeps_what_was_learned(Phi, tmp_path, monkeypatch):
 
 
 def test_tuning_ends_where_gradients_are_never_finite(Phi, tmp_path, monkeypatch):
-    loss = learned_sbl.batch_loss
-    monkeypatch.setattr(learned_sbl, "batch_loss", lambda net, batch: loss(net, batch) * float("nan"))
-    monkeypatch.setattr(learned_sbl, "MOST_SKIPPED", 3)
+    loss = DictionariesTask.loss
+
+    def steep(self, network, *batch):
+        """Add nothing, whose gradient is NaN."""
+        return loss(self, network, *batch) + (0.0 * network.log_lambda[0]).sqrt()
+
+    monkeypatch.setattr(DictionariesTask, "loss", steep)
+    monkeypatch.setattr(run_module, "MOST_SKIPPED", 3)
     done = CliRunner().invoke(app, ["fit", Phi, "-o", str(tmp_path / "tuned.safetensors"), "--minutes", "10"])
     assert done.exit_code == 1
     assert "not finite 3 times in a row; nothing was written" in done.output

@@ -20,6 +20,29 @@ def recover(problem, Y):
 mine = Method("mine", "My method", recover)
 broken = 3
 """
+NETWORK = """
+from maxsparse import networks
+from maxsparse.experiments import Method, Recipe, current_store
+from torch import nn
+
+class Linear(networks.SignalNetwork):
+    def __init__(self, *, n, m, whiten=True, output="logits"):
+        super().__init__(n=n, m=m, whiten=whiten, output=output)
+        self.layer = nn.Linear(n, m)
+
+    def respond(self, inputs):
+        return self.layer(inputs)
+
+networks.register("linear", Linear)
+
+def recipe(training):
+    return Recipe("linear", training.n, training.m, training.seed, samples=1000, sparsity=training.sparsities)
+
+def recover(problem, Y):
+    return current_store().network(recipe(problem.training)).scores(Y)
+
+mine = Method("my-net", "My network", recover, lambda problem: problem.training is not None, recipe)
+"""
 
 
 def command(*arguments):
@@ -34,11 +57,11 @@ def run(*arguments, env=None):
 def plug_in(tmp_path):
     """Write a package with an entry point, as pip would install it, and return the environment that finds it."""
 
-    def write(name="mine", delay=0.0):
+    def write(name="mine", delay=0.0, code=PLUG_IN):
         site = tmp_path / "site"
         info = site / "my_plug_in-1.0.dist-info"
         info.mkdir(parents=True)
-        (site / "my_plug_in.py").write_text(PLUG_IN.format(delay=delay))
+        (site / "my_plug_in.py").write_text(code.replace("{delay}", str(delay)))
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plug-in\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[maxsparse.experiments]\nmine = my_plug_in:{name}\n")
         path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
@@ -104,6 +127,22 @@ def test_a_method_joins_through_an_entry_point(tmp_path, plug_in):
     (figures,) = again["experiments"]
     assert figures["resumed"] == figures["tasks"]
     assert [row["verdict"] for row in figures["claims"]] == [row["verdict"] for row in results["claims"]]
+
+
+def test_a_network_joins_through_an_entry_point_and_is_known_to_every_process(tmp_path, plug_in):
+    env = plug_in(code=NETWORK)
+    done = run("basic", "--preset", "smoke", "--methods", "my-net", "--jobs", 2, "-o", tmp_path / "out", env=env)
+    assert done.returncode == 0, done.stderr
+    (trained,) = (tmp_path / "out" / ".networks").glob("linear-*.safetensors")
+    assert trained.stat().st_size > 0
+    # A worker of a cluster, which knows nothing but what it is sent.
+    worker = (
+        "from maxsparse.experiments import Recipe, workers\n"
+        "print(len(workers._train_away(Recipe('linear', 8, 16, 0, samples=1000, sparsity=(1, 2)), 'cpu')))"
+    )
+    done = subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
 
 
 def test_a_broken_plug_in_is_named(plug_in):

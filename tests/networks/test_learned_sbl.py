@@ -4,13 +4,13 @@ import torch
 
 from maxsparse import dictionaries, signals
 from maxsparse.networks import learned_sbl
-from maxsparse.networks.learned_sbl import LearnedSBL, Shape, whiten
+from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 
 
 @pytest.fixture
 def network():
     torch.manual_seed(0)
-    net = LearnedSBL(Shape(iterations=5, state=3, hidden=8))
+    net = LearnedSBL(iterations=5, state=3, hidden=8)
     torch.nn.init.normal_(net.last.weight, std=0.1)
     return net
 
@@ -69,7 +69,7 @@ def test_untrained_it_is_sbl():
     Phi = dictionaries.gaussian(12, 30, rng=4)
     dictionary = whiten(Phi)
     Z = whitened_signals(Phi, dictionary, N=1, sparsity=2)
-    net = LearnedSBL(Shape(iterations=3))
+    net = LearnedSBL(iterations=3)
     seen = []
     hook = net.first.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0][0, :, 0] / 0.2))
     with torch.no_grad():

@@ -11,14 +11,14 @@ import torch
 from safetensors.numpy import save_file
 
 from maxsparse import dictionaries, metrics, signals
-from maxsparse.networks.learned_sbl import LearnedSBL, Shape, whiten
+from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 from maxsparse.recovery.scores import CONFIDENT, NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
 
 
 def torch_network():
     weights = as_arrays(bundled_weights())
     iterations, hidden = weights["moment"].shape
-    net = LearnedSBL(Shape(iterations, len(weights["last.bias"]) - 2, hidden))
+    net = LearnedSBL(iterations=iterations, state=len(weights["last.bias"]) - 2, hidden=hidden)
     net.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     return net
 
@@ -93,9 +93,11 @@ def test_files_that_are_wrong_are_refused(tmp_path):
 
     write(good)
     np.testing.assert_array_equal(read_weights(path).first, good["first.weight"])
-    write(good, {"other": "1"})
-    with pytest.raises(ValueError, match="no weights of learned SBL"):
-        read_weights(path)
+    foreign = {"kind": "network", "network": "residual"}
+    for metadata in ({"other": "1"}, {"maxsparse": json.dumps(foreign)}, {"maxsparse": "[]"}):
+        write(good, metadata)
+        with pytest.raises(ValueError, match="no weights of learned SBL"):
+            read_weights(path)
     for name in NAMES:
         write({key: value for key, value in good.items() if key != name})
         with pytest.raises(ValueError, match="lacks"):

@@ -25,22 +25,27 @@ def make(**options):
 
 
 @pytest.mark.parametrize(
-    ("name", "loss", "options"),
+    ("name", "loss", "size", "options"),
     [
-        ("residual", "softmax", {"width": 64, "depth": 6}),
-        ("residual", "sigmoid", {"width": 64, "depth": 6}),
-        ("residual", "softmax", {"width": 64, "depth": 6, "activation": "helu"}),
-        ("lstm", "softmax", {"hidden": 48, "steps": 4}),
-        ("lstm", "sigmoid", {"hidden": 48, "steps": 4, "cell": "gru", "feedback": True}),
+        ("residual", "softmax", 48, {"width": 64, "depth": 6}),
+        ("residual", "sigmoid", 48, {"width": 64, "depth": 6}),
+        ("residual", "softmax", 48, {"width": 64, "depth": 6, "activation": "helu"}),
+        ("lstm", "softmax", 48, {"hidden": 48, "steps": 4}),
+        ("lstm", "sigmoid", 48, {"hidden": 48, "steps": 4, "cell": "gru", "feedback": True}),
+        # Layers of 16 by 16 numbers hold fewer signals.
+        ("ista_net", "softmax", 16, {"depth": 6, "tied": False, "output": "logits"}),
+        ("ista_net", "least_squares", 16, {"depth": 6, "tied": False}),
+        ("iht_net", "softmax", 16, {"depth": 6, "tied": False, "theta": 0.01, "output": "logits"}),
+        ("iht_net", "least_squares", 16, {"depth": 6, "tied": False, "theta": 0.01}),
     ],
 )
-def test_a_tiny_set_is_learned_by_heart(name, loss, options):
-    task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=48, validation_signals=5, loss=loss)
-    Y, X = task.signals(0, 48)
+def test_a_tiny_set_is_learned_by_heart(name, loss, size, options):
+    task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=size, validation_signals=5, loss=loss)
+    Y, X = task.signals(0, size)
     network = networks.build(name, PHI, Y=Y, rng=0, **options)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) < 0.9
-    settings = PRESETS["modern"].but(batch_size=48, learning_rate=0.01, rounds=1, weight_decay=0.0)
-    training.train(network, task, settings, samples=400 * 48, n_threads=1)
+    settings = PRESETS["modern"].but(batch_size=size, learning_rate=0.01, rounds=1, weight_decay=0.0)
+    training.train(network, task, settings, samples=400 * size, n_threads=1)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) == 1.0
 
 
@@ -125,6 +130,8 @@ def test_schedules():
     assert rates[-1] < 1e-6
     assert (np.diff(rates[60:]) <= 0).all()
     assert rates.max() <= modern.learning_rate
+    hold = modern.but(schedule="hold", warmup=0.1, learning_rate=1.0)
+    assert [hold.rate(p) for p in (0.05, 0.1, 0.5, 0.66, 5 / 6, 1.0)] == pytest.approx([0.5, 1.0, 1.0, 1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +175,48 @@ def test_nan_keeps_the_last_good_weights(tmp_path):
     assert checkpoint_path(output).exists()
 
 
+class Steep(training.SupportTask):
+    """Has a gradient that is NaN, with a loss that is not, at some batches."""
+
+    steep: tuple[int, ...] = ()
+
+    def loss(self, network, Y, X):
+        self.count = getattr(self, "count", -1) + 1
+        nothing = (0.0 * network.last.weight[0, 0]).sqrt() if self.count in self.steep else 0.0
+        return super().loss(network, Y, X) + nothing
+
+
+def test_a_step_without_a_finite_gradient_is_left_out(monkeypatch):
+    network, _ = make()
+    task = Steep(PHI, sparsity=2, rng=0, validation_signals=10)
+    task.steep = (0, 3, 4)
+    weights = []
+    step = training.run.Run.step
+
+    def recording(self, *arguments):
+        step(self, *arguments)
+        weights.append(self.network.last.weight.detach().clone())
+
+    monkeypatch.setattr(training.run.Run, "step", recording)
+    report = training.train(network, task, QUICK, samples=8 * 32, n_threads=1)
+    assert (report.batches, report.skipped) == (8, 3)
+    for number in range(1, 8):
+        assert torch.equal(weights[number], weights[number - 1]) == (number in task.steep)
+
+
+def test_gradients_that_stay_nan_end_the_run(monkeypatch):
+    monkeypatch.setattr(training.run, "MOST_SKIPPED", 5)
+    network, _ = make()
+    before = network.last.weight.detach().clone()
+    task = Steep(PHI, sparsity=2, rng=0, validation_signals=10)
+    task.steep = (0, 2, *range(4, 99))  # only those in a row count
+    with pytest.raises(training.DivergenceError, match="the gradient was not finite 5 times in a row after") as error:
+        training.train(network, task, QUICK, samples=64 * 32, n_threads=1)
+    assert task.count == 8
+    assert error.value.reason == "the gradient was not finite 5 times in a row"
+    assert torch.equal(network.last.weight, before)  # nothing was saved since
+
+
 def test_divergence_without_nan():
     network, task = make()
     with pytest.raises(training.DivergenceError, match="training diverged"):
@@ -190,6 +239,7 @@ def test_interruption_saves_and_says_how_to_resume(tmp_path, number):
     with pytest.raises(KeyboardInterrupt, match=r"To resume: call train\(\) again with resume=True"):
         training.train(network, task, QUICK, samples=64 * 32, output=output, callback=interrupt, n_threads=1)
     assert signal.getsignal(signal.SIGINT) is before
+    assert not network.training
     resumed, task = make()
     training.train(resumed, task, QUICK, samples=64 * 32, output=output, resume=True, n_threads=1)
     whole, task = make()

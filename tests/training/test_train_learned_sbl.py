@@ -1,62 +1,195 @@
+"""Learned SBL on the common loop: its batches, its training from nothing, and tuning to one dictionary."""
+
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
+import typer
 
-from maxsparse import dictionaries
-from maxsparse.networks.learned_sbl import Shape
-from maxsparse.training import learned_sbl as training
+from maxsparse import dictionaries, networks, training
+from maxsparse.recovery.scores import as_arrays, bundled_weights, read_weights
+from maxsparse.training import checkpoint_path, data_dictionaries, learned_sbl, loop
+from maxsparse.training.data_dictionaries import DictionariesTask
 
-SMALL = Shape(iterations=4, state=2, hidden=6)
+SMALL = {"iterations": 4, "state": 2, "hidden": 6}
+PHI = dictionaries.decaying(8, 20, rng=0)
+QUICK = learned_sbl.SETTINGS.but(rounds=4, learning_rate=1e-2)
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    torch.set_num_threads(1)
-    monkeypatch.setattr(training, "ATOMS_PER_BATCH", 400)
+    monkeypatch.setattr(data_dictionaries, "ATOMS_PER_BATCH", 400)
 
 
-@pytest.mark.parametrize("kind", training.KINDS)
+def network():
+    torch.manual_seed(0)
+    return networks.create("learned_sbl", **SMALL)
+
+
+@pytest.mark.parametrize("kind", data_dictionaries.KINDS)
 def test_every_kind_gives_a_usable_dictionary(kind):
     for seed in range(5):
-        Phi = training.KINDS[kind][1](np.random.default_rng(seed), 12, 30)
+        Phi = data_dictionaries.KINDS[kind][1](np.random.default_rng(seed), 12, 30)
         assert Phi.shape[0] == 12
         assert np.isfinite(Phi).all()
         assert np.linalg.matrix_rank(Phi) >= 11
 
 
 def test_a_batch_is_a_function_of_seed_and_number():
-    a, b, c = training.draw_batch(0, 5), training.draw_batch(0, 5), training.draw_batch(0, 6)
+    whole = slice(0, 256)
+    (a, first), (b, _), (c, _) = (DictionariesTask(rng=0).batch(number, 256, whole, CPU) for number in (5, 5, 6))
     assert torch.equal(a.Z, b.Z)
     assert a.Z.shape != c.Z.shape or not torch.equal(a.Z, c.Z)
-    Phi = dictionaries.gaussian(8, 20, rng=0)
-    batch = training.draw_batch(0, 1, Phi, noisy_share=1.0)
-    assert batch.noise is not None
-    assert batch.target.shape[1] == 20
+    assert len(first) == data_dictionaries.signals_per_batch(first.shape[1])
+    inputs, support = DictionariesTask(PHI, noisy_share=1.0, rng=0).batch(1, 256, whole, CPU)
+    assert inputs.noise is not None
+    assert support.shape == (32, 20)
 
 
-def test_training_lowers_the_loss():
-    Phi = dictionaries.decaying(8, 20, rng=0)
-    trainer = training.Trainer(SMALL, 0, 1e-2)
-    losses = [trainer.step(training.draw_batch(0, i, Phi, 0.0), 1.0) for i in range(30)]
+@pytest.mark.parametrize("count", [2, 3])
+def test_processes_share_a_batch(count):
+    task, size = DictionariesTask(rng=0), 60
+    inputs, support = task.batch(2, size, slice(0, size), CPU)
+    part = size // count
+    shares = [task.batch(2, size, slice(k * part, (k + 1) * part), CPU) for k in range(count)]
+    own = [len(target) for _, target in shares]
+    assert own == [len(support) // count] * count
+    torch.testing.assert_close(torch.cat([target for _, target in shares]), support[: sum(own)])
+    torch.testing.assert_close(torch.cat([given.Z for given, _ in shares]), inputs.Z[: sum(own)])
+
+
+def test_training_lowers_the_loss_and_raises_the_accuracy(monkeypatch):
+    made, task, losses = network(), DictionariesTask(PHI, noisy_share=0.0, rng=0), []
+    with torch.no_grad():
+        before = task.validate(made)
+    step = training.run.Run.step
+
+    def recording(self, *arguments):
+        total = self.losses.item()
+        step(self, *arguments)
+        losses.append(self.losses.item() - total)
+
+    monkeypatch.setattr(training.run.Run, "step", recording)
+    report = training.train(made, task, QUICK.but(rounds=1), samples=40 * 256, device="cpu", n_threads=1)
     assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
+    assert report.best["score"] > before["score"]
+    assert before["problems"] == ["given 8x20 d=2", "given 8x20 d=3"]
 
 
-def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
-    Phi = dictionaries.decaying(8, 20, rng=0)
+class Killed(BaseException):
+    """Nothing catches it: the process is gone."""
 
-    def run(trainer, first, last):
-        for number in range(first, last):
-            trainer.step(training.draw_batch(0, number, Phi), 1.0)
 
-    whole = training.Trainer(SMALL, 0, 1e-2)
-    run(whole, 0, 4)
-    half = training.Trainer(SMALL, 0, 1e-2)
-    run(half, 0, 2)
-    half.save(tmp_path / "run.checkpoint")
-    rest = training.Trainer(SMALL, 1, 1e-2)
-    rest.load(tmp_path / "run.checkpoint")
-    run(rest, rest.step_number, 4)
-    for a, b in zip(whole.mean.parameters(), rest.mean.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=0)
-    with pytest.raises(ValueError, match="shape"):
-        training.Trainer(Shape(), 0, 1e-2).load(tmp_path / "run.checkpoint")
+@pytest.fixture
+def problems(monkeypatch):
+    """A validation that takes no time."""
+    monkeypatch.setattr(DictionariesTask, "_problems", lambda self: [("small", PHI, [2])])
+
+
+@pytest.mark.parametrize("deadline", [0, 5, 11])
+def test_a_killed_command_goes_on_to_the_same_bits(tmp_path, monkeypatch, problems, deadline):
+    sizes = {"steps": 12, "state": 2, "hidden": 6, "rate": 1e-2}
+    learned_sbl.main(tmp_path / "whole.safetensors", **sizes)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.1)  # checkpoints at odd moments too, not only after validations
+    batch = DictionariesTask.batch
+
+    def dying(self, number, *arguments):
+        if number == deadline:
+            raise Killed
+        return batch(self, number, *arguments)
+
+    output = tmp_path / "killed.safetensors"
+    with monkeypatch.context() as patch:
+        patch.setattr(DictionariesTask, "batch", dying)
+        with pytest.raises(Killed):
+            learned_sbl.main(output, **sizes)
+    assert checkpoint_path(output).exists()
+    learned_sbl.main(output, **sizes)
+    assert not checkpoint_path(output).exists()
+    assert output.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+    model = networks.load(output)
+    assert model.network.hyperparameters == {"iterations": 16, "state": 2, "hidden": 6}
+    assert model.about["report"]["batches"] == 12
+    # What the command writes can take the place of the bundled file.
+    np.testing.assert_array_equal(read_weights(output).first, model.network.first.weight.detach().numpy())
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch, problems, capsys):
+    output = tmp_path / "m.safetensors"
+
+    def dying(*_):
+        raise Killed
+
+    monkeypatch.setattr(DictionariesTask, "batch", dying)
+    with pytest.raises(Killed):
+        learned_sbl.main(output, steps=4, state=2, hidden=6)
+    with pytest.raises(typer.Exit):
+        learned_sbl.main(output, steps=4, state=3, hidden=6)
+    assert "belongs to another run: its hyperparameters" in capsys.readouterr().err
+
+
+def test_it_is_not_trained_for_one_dictionary_by_fit():
+    with pytest.raises(ValueError, match="'learned_sbl' is not made for one dictionary"):
+        training.fit(PHI, "learned_sbl", samples=100)
+
+
+def tune(**options):
+    weights = as_arrays(bundled_weights())
+    return weights, learned_sbl.tune(PHI, weights, **options)
+
+
+def test_tuning_gives_the_average_and_leaves_the_threads_alone(monkeypatch):
+    threads, averages = torch.get_num_threads(), []
+    step = training.run.Run.step
+
+    def recording(self, *arguments):
+        assert torch.get_num_threads() == 1
+        step(self, *arguments)
+        averages.append(self.average.module.first.weight.detach().clone())
+
+    monkeypatch.setattr(training.run.Run, "step", recording)
+    before, after = tune(minutes=0.01)
+    assert torch.get_num_threads() == threads
+    np.testing.assert_array_equal(after["first.weight"], averages[-1].numpy())
+    assert {name: value.shape for name, value in after.items()} == {name: a.shape for name, a in before.items()}
+    assert not np.array_equal(before["first.weight"], after["first.weight"])
+
+
+def test_interrupted_tuning_gives_the_average_so_far(monkeypatch):
+    averages = []
+    step = training.run.Run.step
+
+    def interrupted(self, *arguments):
+        step(self, *arguments)
+        averages.append(self.average.module.first.weight.detach().clone())
+        if self.report.batches == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(training.run.Run, "step", interrupted)
+    with pytest.raises(learned_sbl.InterruptedTuning, match="of 5 minutes") as stop:
+        tune(minutes=5)
+    np.testing.assert_array_equal(stop.value.weights["first.weight"], averages[-1].numpy())
+
+
+def test_two_processes_train_it(tmp_path):
+    output, code = tmp_path / "m.safetensors", tmp_path / "run.py"
+    code.write_text(
+        "from pathlib import Path\n"
+        "from maxsparse.training import data_dictionaries, learned_sbl\n"
+        "from maxsparse import dictionaries\n"
+        "Phi = dictionaries.decaying(8, 20, rng=0)\n"
+        "data_dictionaries.DictionariesTask._problems = lambda self: [('small', Phi, [2])]\n"
+        "data_dictionaries.ATOMS_PER_BATCH = 400\n"
+        f"learned_sbl.main(Path({str(output)!r}), steps=6, state=2, hidden=6)\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(code)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert networks.load(output).about["report"]["batches"] == 6

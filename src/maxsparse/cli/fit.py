@@ -107,7 +107,7 @@ def fit(
         from maxsparse.networks import NETWORKS
 
         if network not in NETWORKS:
-            known = ", ".join(["learned_sbl", *NETWORKS])
+            known = ", ".join(dict.fromkeys(["learned_sbl", *NETWORKS]))
             raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
             raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")

@@ -12,8 +12,10 @@ from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Method, Problem
 from maxsparse.experiments.presets import PRESETS
+from maxsparse.experiments.recipes import Recipe, current_store
 from maxsparse.experiments.registry import get, methods, names, register
 from maxsparse.experiments.runner import Interrupted, Outcome, run
+from maxsparse.experiments.training_plans import Training
 
 __all__ = [
     "PRESETS",
@@ -25,9 +27,12 @@ __all__ = [
     "Outcome",
     "Picture",
     "Problem",
+    "Recipe",
     "Record",
     "Table",
+    "Training",
     "Verdict",
+    "current_store",
     "get",
     "methods",
     "names",

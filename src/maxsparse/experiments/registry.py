@@ -10,7 +10,7 @@ from typing import Any
 from maxsparse.experiments.experiment import Experiment
 from maxsparse.experiments.methods import BUILT_IN, Method
 
-__all__ = ["GROUP", "get", "methods", "methods_of", "names", "register"]
+__all__ = ["GROUP", "get", "load_plug_ins", "methods", "methods_of", "names", "register"]
 
 GROUP = "maxsparse.experiments"
 # Loaded when first asked for: the list of names needs none of them.
@@ -64,7 +64,7 @@ def register(thing: Any) -> Any:
 
 def names() -> list[str]:
     """Return the names of all experiments."""
-    _load_entry_points()
+    load_plug_ins()
     return [*MODULES, *_experiments]
 
 
@@ -84,7 +84,7 @@ def get(name: str) -> Experiment:
 
 def methods() -> dict[str, Method]:
     """Return all methods by name, the package's own first."""
-    _load_entry_points()
+    load_plug_ins()
     return {**BUILT_IN, **_methods}
 
 
@@ -98,11 +98,12 @@ def methods_of(experiment: Experiment) -> list[str]:
 
 def plug_ins() -> list[str]:
     """Return the names of the methods that came from outside."""
-    _load_entry_points()
+    load_plug_ins()
     return list(_methods)
 
 
-def _load_entry_points() -> None:
+def load_plug_ins() -> None:
+    """Load what entry points name, once per process; what their modules register, such as networks, is then known."""
     global _entry_points_loaded
     if _entry_points_loaded:
         return

@@ -139,13 +139,14 @@ def measure(name: str, settings: dict[str, Any], task: dict[str, Any], store: St
 
 
 def _train(recipe: Recipe, store: Store) -> None:
+    registry.load_plug_ins()  # this process may be a fresh one, and the network that of a plug-in
     store.network(recipe)
 
 
 def _train_away(recipe: Recipe, device: str) -> bytes:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder), device)
-        store.network(recipe)
+        _train(recipe, store)
         return store.read(recipe)
 
 

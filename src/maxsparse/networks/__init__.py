@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from maxsparse._validation import RandomState, check_choice, check_dictionary, check_rng
 from maxsparse.networks.iht_net import IHTNet
 from maxsparse.networks.ista_net import ISTANet
+from maxsparse.networks.learned_sbl import LearnedSBL
 from maxsparse.networks.lstm import LSTM
 from maxsparse.networks.network import Network, SignalNetwork
 from maxsparse.networks.residual import Residual
@@ -113,3 +114,4 @@ register("residual", Residual)
 register("ista_net", ISTANet)
 register("iht_net", IHTNet)
 register("lstm", LSTM)
+register("learned_sbl", LearnedSBL)

@@ -8,7 +8,7 @@ weights serve every Φ. A few iterations of plain EM go before. Untrained it is 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,46 +17,18 @@ import torch
 from torch import Tensor, nn
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray
-from maxsparse.networks import _packed
+from maxsparse._validation import FloatArray, check_integer
+from maxsparse.networks.network import Network
 
-__all__ = ["LearnedSBL", "Shape", "Whitened", "whiten"]
+__all__ = ["LearnedSBL", "Whitened", "whiten"]
 
 LOG_FLOOR = -16.0  # of log γ: below it an atom is switched off for good, which no iteration can undo in float32
 SCALE = 0.2  # brings logarithms to the size that the perceptron's initial weights expect
 TINY = 1e-8
 OUTLIER = 2.0
+FEATURES = 4  # log γ, log u², log q, γq
 HEAD_START = 16
 HEAD_LAMBDA = 1e-5
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What fixes the sizes of all weights.
-
-    Attributes
-    ----------
-    iterations : int
-        T, iterations in training. λ_t and the bias of every iteration are learned; later ones repeat the last.
-    state : int
-        Numbers that an atom remembers from one iteration to the next.
-    hidden : int
-        Width of the perceptron.
-    """
-
-    iterations: int = 16
-    state: int = 12
-    hidden: int = 48
-
-    @property
-    def seen(self) -> int:
-        """Numbers that the perceptron sees of an atom: features and state."""
-        return 4 + self.state
-
-    @property
-    def outputs(self) -> int:
-        """Step of log γ, logit, change of the state."""
-        return 2 + self.state
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +65,7 @@ def whiten(Phi: FloatArray, noise: float = 0.0) -> Whitened:
     )
 
 
-class LearnedSBL(nn.Module):
+class LearnedSBL(Network):
     r"""T iterations of SBL, each corrected by one perceptron that all atoms and iterations share.
 
     .. math::
@@ -105,20 +77,29 @@ class LearnedSBL(nn.Module):
     with features f = (log γ, log u², log q, γq), a state h per atom, the means of both over atoms, the noise level ν;
     :math:`\sigma(h) = h/\sqrt{1+h^2}`. The logit s scores the atom.
 
+    The defaults are the sizes of the bundled weights.
+
     Parameters
     ----------
-    shape : Shape
-        Sizes; the default is that of the bundled weights.
+    iterations : int, default=16
+        T, iterations in training. λ_t and the bias of every iteration are learned; later ones repeat the last.
+    state : int, default=12
+        Numbers that an atom remembers from one iteration to the next.
+    hidden : int, default=48
+        Width of the perceptron.
     """
 
-    def __init__(self, shape: Shape | None = None) -> None:
-        super().__init__()
-        self.shape = shape = shape or Shape()
-        self.first = nn.Linear(shape.seen, shape.hidden, bias=False)
-        self.context = nn.Linear(shape.seen + 1, shape.hidden, bias=False)
-        self.moment = nn.Parameter(torch.zeros(shape.iterations, shape.hidden))
-        self.last = nn.Linear(shape.hidden, shape.outputs)
-        self.log_lambda = nn.Parameter(torch.linspace(-2.0, -9.0, shape.iterations))
+    def __init__(self, *, iterations: int = 16, state: int = 12, hidden: int = 48) -> None:
+        super().__init__(iterations=iterations, state=state, hidden=hidden)
+        self.iterations = check_integer(iterations, "iterations", low=1, high=10**4)
+        self.state = check_integer(state, "state", low=1, high=10**4)
+        hidden = check_integer(hidden, "hidden", low=1, high=10**4)
+        seen = FEATURES + state  # of an atom, by the perceptron
+        self.first = nn.Linear(seen, hidden, bias=False)
+        self.context = nn.Linear(seen + 1, hidden, bias=False)
+        self.moment = nn.Parameter(torch.zeros(iterations, hidden))
+        self.last = nn.Linear(hidden, 2 + state)  # step of log γ, logit, change of the state
+        self.log_lambda = nn.Parameter(torch.linspace(-2.0, -9.0, iterations))
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
@@ -141,7 +122,7 @@ class LearnedSBL(nn.Module):
         -------
         logits : list of Tensor of shape (B, m), one per iteration
         """
-        shape, Q = self.shape, dictionary.Q
+        Q = dictionary.Q
         B, (n, m) = Z.shape[0], Q.shape
         scale = Z.square().mean(dim=1, keepdim=True).sqrt() + 1e-30
         Z = Z / scale
@@ -154,10 +135,10 @@ class LearnedSBL(nn.Module):
         # y ~ N(0, S) has ‖y‖² = tr S in the mean: whatever the noise does not explain, the atoms must.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
         log_gamma = _head_start(dictionary, Z, C)
-        h = torch.zeros(B, m, shape.state)
+        h = torch.zeros(B, m, self.state)
         logits = []
-        for t in range(shape.iterations if iterations is None else iterations):
-            moment = min(t, shape.iterations - 1)
+        for t in range(self.iterations if iterations is None else iterations):
+            moment = min(t, self.iterations - 1)
             log_gamma = (log_gamma - torch.logsumexp(log_gamma, dim=1, keepdim=True) + log_total).clamp_min(LOG_FLOOR)
             gamma = log_gamma.exp()
             u, q = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, dictionary.outer)
@@ -175,10 +156,6 @@ class LearnedSBL(nn.Module):
                 log_gamma.register_hook(_limit_outliers)
                 h.register_hook(_limit_outliers)
         return logits
-
-    def describe(self) -> dict[str, Any]:
-        """Return the sizes, as they stand in the metadata of a file."""
-        return asdict(self.shape)
 
 
 @torch.no_grad()
@@ -218,6 +195,8 @@ class _SblStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, Tensor]:
+        from maxsparse.networks import _packed  # numba: loaded only when used
+
         (B, n), triangle = Z.shape, _triangle(Z.shape[1])
         S = outer.T @ gamma.T
         _packed.invert(S.numpy(), c.T.contiguous().numpy())

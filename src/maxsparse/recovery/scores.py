@@ -32,15 +32,17 @@ def bundled_weights() -> Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read and check the weights that ``maxsparse.training.learned_sbl`` wrote."""
+    """Read and check weights: the bundled file, or a model file that ``maxsparse.training.learned_sbl`` wrote."""
     from safetensors import safe_open
 
     with safe_open(path, "numpy") as file:
         metadata = file.metadata() or {}
-        if "learned_sbl" not in metadata:
-            raise ValueError(f"{str(path)!r} holds no weights of learned SBL")
-        parse_json(metadata["learned_sbl"])
-        return check_weights({name: file.get_tensor(name) for name in file.keys()}, str(path))  # noqa: SIM118
+        tensors = {name.removeprefix("weights/"): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header = parse_json(metadata.get("maxsparse", "null"))
+    trained = isinstance(header, dict) and (header.get("kind"), header.get("network")) == ("network", "learned_sbl")
+    if "learned_sbl" not in metadata and not trained:
+        raise ValueError(f"{str(path)!r} holds no weights of learned SBL")
+    return check_weights(tensors, str(path))
 
 
 def check_weights(tensors: dict[str, NDArray[Any]], source: str) -> Weights:

@@ -13,7 +13,8 @@ A **task**
     - ``arrays``: numpy arrays stored beside the weights, such as ``{"Phi": Phi}``; may be empty.
     - ``batch(number, size, rows, device)``: the rows ``range(rows.start, rows.stop)`` of batch ``number``, as a pair
       (inputs, targets) of whatever ``loss`` understands. It must depend on its arguments and on the task's seed alone:
-      that is what makes a run resumable, and what lets several processes share a batch.
+      that is what makes a run resumable, and what lets several processes share a batch. A task may make fewer rows
+      than were asked for, as many in every process; the budget counts those that were asked for.
     - ``loss(network, inputs, targets)``: a scalar tensor, the mean over the rows. Call ``network(…)`` inside: under
       torch.distributed it is the wrapped module that exchanges gradients.
     - ``validate(network)``: a dict of plain JSON with the key ``"score"``, larger for better; the network is in
@@ -27,7 +28,8 @@ The position of a run is a number of batches, and everything follows from (seed,
 and resumed ends with the same bits as one that was never killed, on the same number of threads. A budget in minutes is
 the one exception: there the clock decides how far the learning rate has come.
 
-:func:`fit` puts the three together for one dictionary, and :func:`resume` goes on after an interruption.
+:func:`fit` puts the three together for one dictionary, and :func:`resume` goes on after an interruption. Learned SBL,
+which serves every dictionary, has a task of its own (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``.
 
 >>> import maxsparse as ms
 >>> from maxsparse import networks, training
@@ -43,6 +45,7 @@ True
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data import SupportTask
+from maxsparse.training.data_dictionaries import DictionariesTask
 from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
@@ -52,6 +55,7 @@ from maxsparse.training.run import DivergenceError, Task
 __all__ = [
     "LOSSES",
     "PRESETS",
+    "DictionariesTask",
     "DivergenceError",
     "InterruptedTraining",
     "Report",

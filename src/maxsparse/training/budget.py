@@ -22,6 +22,8 @@ class Report:
         Steps taken and signals seen.
     seconds : float
         Time spent training, validation included, over all parts of an interrupted run.
+    skipped : int
+        Steps left out because their gradient was not finite.
     loss : float
         Mean training loss since the last validation.
     best : dict
@@ -34,6 +36,7 @@ class Report:
     batches: int = 0
     samples: int = 0
     seconds: float = 0.0
+    skipped: int = 0
     loss: float = math.inf
     best: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)

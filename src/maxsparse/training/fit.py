@@ -86,6 +86,8 @@ def fit(
     """
     dictionary = check_dictionary(Phi)
     check_choice(network, "network", tuple(NETWORKS))
+    if not issubclass(NETWORKS[network], SignalNetwork):
+        raise ValueError(f"network {network!r} is not made for one dictionary; use train() with a task of its own")
     chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
         raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")

@@ -75,9 +75,10 @@ def train(
     Raises
     ------
     DivergenceError
-        The loss became NaN or grew beyond all bounds; the network has the last good weights.
+        The loss became NaN or grew beyond all bounds, or gradients stayed NaN; the network has the last good weights.
     InterruptedTraining
-        Ctrl-C or SIGTERM came; the state was saved after the batch in work.
+        Ctrl-C or SIGTERM came; the state was saved after the batch in work, and the network has the weights of that
+        moment, or their moving average where the settings ask for one.
 
     Notes
     -----
@@ -122,7 +123,7 @@ def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None,
                 run.save()
                 last_saved = now
             if stop and not report.finished:
+                run.leave(run.candidate.state_dict())
                 raise InterruptedTraining(run.how_to_resume(resume_command))
-    run.network.load_state_dict(run.best_weights)
-    run.network.eval()
+    run.leave(run.best_weights)
     return report

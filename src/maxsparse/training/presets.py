@@ -14,7 +14,8 @@ from maxsparse._validation import check_choice, check_integer, check_number
 __all__ = ["PRESETS", "Settings"]
 
 OPTIMISERS = ("adamw", "sgd", "rmsprop")
-SCHEDULES = ("cosine", "steps", "constant")
+SCHEDULES = ("cosine", "steps", "constant", "hold")
+FALL = 1 / 3  # share of the budget over which "hold" goes down
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,14 @@ class Settings:
         For ``sgd``; the first moment's decay for ``adamw``.
     batch_size : int
         Signals per step, over all processes together.
-    schedule : {"cosine", "steps", "constant"}
-        ``"cosine"`` rises linearly over the share `warmup` of the budget, then falls to zero; ``"steps"`` cuts by 90 %
-        after each third of the budget, the paper's 50 of 150 epochs.
+    schedule : {"cosine", "steps", "constant", "hold"}
+        ``"cosine"`` rises linearly over the share `warmup` of the budget, then falls to zero; ``"hold"`` rises, stays,
+        and falls linearly over the last third; ``"steps"`` cuts by 90 % after each third of the budget, the paper's 50
+        of 150 epochs.
     warmup : float
         Share of the budget.
     clip : float or None
-        Largest norm of the gradient.
+        Largest norm of the gradient. On the CPU a step whose gradient has no finite norm is left out.
     ema : float
         Decay of the exponential moving average of the weights that is validated and kept; 0 for none.
     rounds : int
@@ -91,6 +93,8 @@ class Settings:
             return self.learning_rate * max(progress, 1e-3 * self.warmup) / self.warmup
         if self.schedule == "constant":
             return self.learning_rate
+        if self.schedule == "hold":
+            return self.learning_rate * min(1.0, max(0.0, 1.0 - progress) / FALL)
         return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
 
     def make_optimiser(self, network: nn.Module) -> torch.optim.Optimizer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -32,6 +32,7 @@ from maxsparse.training.processes import Processes
 __all__ = ["DivergenceError", "Run", "Task"]
 
 DIVERGED = 100.0  # a mean loss this many times the first one will not come back
+MOST_SKIPPED = 100  # steps in a row whose gradient is not finite
 
 
 class Task(Protocol):
@@ -51,7 +52,11 @@ class Task(Protocol):
 
 
 class DivergenceError(RuntimeError):
-    """The loss became NaN, infinite or hopelessly large."""
+    """The loss became NaN, infinite or hopelessly large, or gradients did; `reason` says which, in a few words."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Run:
@@ -76,7 +81,13 @@ class Run:
         self.report = Report()
         self.losses = torch.zeros((), dtype=torch.float64, device=processes.device)  # summed since the last validation
         self.n_losses, self.first_loss = 0, math.inf
+        self.skipped_in_a_row = 0
         self.good_weights = self.best_weights = copy.deepcopy(network.state_dict())
+
+    @property
+    def candidate(self) -> nn.Module:
+        """The network as it is validated and kept: with the average of the weights, where the settings ask for one."""
+        return self.network if self.average is None else self.average.module
 
     def step(self, wrapped: nn.Module, rate: float) -> None:
         """Take one step of the optimiser."""
@@ -86,17 +97,31 @@ class Run:
         loss = self.task.loss(wrapped, inputs, targets)
         self.optimiser.zero_grad()
         loss.backward()
+        finite = True
         if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+            # A GPU's norm is not looked at, because every step would wait for it; its NaN shows in the next loss.
+            finite = norm.device.type != "cpu" or math.isfinite(norm.item())
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self.optimiser.step()
+        if finite:
+            self.optimiser.step()
+            self.skipped_in_a_row = 0
+        else:
+            self.skip()
         if self.average is not None:
             self.average.update_parameters(self.network)
         self.losses += loss.detach()
         self.n_losses += 1
         self.report.batches += 1
         self.report.samples += size
+
+    def skip(self) -> None:
+        """Count a step that is left out; gradients are those of all processes together, so all leave out the same."""
+        self.report.skipped += 1
+        self.skipped_in_a_row += 1
+        if self.skipped_in_a_row == MOST_SKIPPED:
+            self.diverged(f"the gradient was not finite {MOST_SKIPPED} times in a row")
 
     def look(self) -> None:
         """Read the loss; where it tells of divergence, put the last good weights back and say so."""
@@ -109,19 +134,25 @@ class Run:
 
     def diverged(self, what: str) -> NoReturn:
         """Put the last good weights back and say what happened."""
-        self.network.load_state_dict(self.good_weights)
-        self.network.eval()
+        self.leave(self.good_weights)
         kept = "" if self.output is None else f", also in {str(checkpoint_path(self.output))!r}"
         raise DivergenceError(
-            f"training diverged: {what} after {self.report.samples:,} signals (it began at {self.first_loss:.4g}). "
+            f"training diverged: {what} after {self.report.samples:,} signals (the loss began at "
+            f"{self.first_loss:.4g}). "
             f"The network has its last good weights{kept}. Try a smaller learning rate than "
-            f"{self.settings.learning_rate:g}{'' if self.output is None else ', and remove that file first'}."
+            f"{self.settings.learning_rate:g}{'' if self.output is None else ', and remove that file first'}.",
+            what,
         )
+
+    def leave(self, weights: Mapping[str, Tensor]) -> None:
+        """Leave the network with these weights, ready to be used."""
+        self.network.load_state_dict(weights)
+        self.network.eval()
 
     def validate(self) -> None:
         """Validate in the first process; every process keeps the weights if they are the best so far."""
         report = self.report
-        network = self.network if self.average is None else self.average.module
+        network = self.candidate
         found: dict[str, Any] = {"score": 0.0}
         if self.processes.first:
             network.eval()
