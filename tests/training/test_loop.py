@@ -25,22 +25,27 @@ def make(**options):
 
 
 @pytest.mark.parametrize(
-    ("name", "loss", "options"),
+    ("name", "loss", "size", "options"),
     [
-        ("residual", "softmax", {"width": 64, "depth": 6}),
-        ("residual", "sigmoid", {"width": 64, "depth": 6}),
-        ("residual", "softmax", {"width": 64, "depth": 6, "activation": "helu"}),
-        ("lstm", "softmax", {"hidden": 48, "steps": 4}),
-        ("lstm", "sigmoid", {"hidden": 48, "steps": 4, "cell": "gru", "feedback": True}),
+        ("residual", "softmax", 48, {"width": 64, "depth": 6}),
+        ("residual", "sigmoid", 48, {"width": 64, "depth": 6}),
+        ("residual", "softmax", 48, {"width": 64, "depth": 6, "activation": "helu"}),
+        ("lstm", "softmax", 48, {"hidden": 48, "steps": 4}),
+        ("lstm", "sigmoid", 48, {"hidden": 48, "steps": 4, "cell": "gru", "feedback": True}),
+        # Layers of 16 by 16 numbers hold fewer signals.
+        ("ista_net", "softmax", 16, {"depth": 6, "tied": False, "output": "logits"}),
+        ("ista_net", "least_squares", 16, {"depth": 6, "tied": False}),
+        ("iht_net", "softmax", 16, {"depth": 6, "tied": False, "theta": 0.01, "output": "logits"}),
+        ("iht_net", "least_squares", 16, {"depth": 6, "tied": False, "theta": 0.01}),
     ],
 )
-def test_a_tiny_set_is_learned_by_heart(name, loss, options):
-    task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=48, validation_signals=5, loss=loss)
-    Y, X = task.signals(0, 48)
+def test_a_tiny_set_is_learned_by_heart(name, loss, size, options):
+    task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=size, validation_signals=5, loss=loss)
+    Y, X = task.signals(0, size)
     network = networks.build(name, PHI, Y=Y, rng=0, **options)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) < 0.9
-    settings = PRESETS["modern"].but(batch_size=48, learning_rate=0.01, rounds=1, weight_decay=0.0)
-    training.train(network, task, settings, samples=400 * 48, n_threads=1)
+    settings = PRESETS["modern"].but(batch_size=size, learning_rate=0.01, rounds=1, weight_decay=0.0)
+    training.train(network, task, settings, samples=400 * size, n_threads=1)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) == 1.0
 
 
