@@ -12,11 +12,19 @@ from safetensors.numpy import save_file
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
-from maxsparse.recovery.scores import CONFIDENT, NAMES, LearnedScores, as_arrays, bundled_weights, read_weights
+from maxsparse.recovery.scores import (
+    CONFIDENT,
+    NAMES,
+    LearnedScores,
+    as_arrays,
+    bundled_later,
+    bundled_weights,
+    read_weights,
+)
 
 
-def torch_network(name="learned_sbl"):
-    weights = as_arrays(bundled_weights(name))
+def torch_network(weights=None):
+    weights = as_arrays(bundled_weights() if weights is None else weights)
     iterations, hidden = weights["moment"].shape
     seen = weights["context.weight"].shape[1] - 1
     heads = weights["first.weight"].shape[1] - seen
@@ -62,14 +70,14 @@ def test_second_pass_agrees_with_torch():
     """Attention and the earlier logits too; few iterations, so that roundings have little time to grow."""
     Phi = dictionaries.gaussian(20, 60, rng=1)
     _, Y = signals.sample(Phi, 100, sparsity=9, rng=2)
-    scores = LearnedScores(Phi, second=bundled_weights("second_pass"), iterations=4, confident=np.inf)
+    scores = LearnedScores(Phi, later=bundled_later(), iterations=4, confident=np.inf)
     earlier = np.random.default_rng(0).normal(0, 5, (100, 60)).astype(np.float32)
     dictionary = whiten(Phi)
     with torch.no_grad():
         Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
-        network = torch_network("second_pass")
+        network = torch_network(bundled_later()[0])
         expected, blind = (network(dictionary, Z, None, e, 4)[-1].numpy() for e in (torch.tensor(earlier), None))
-    differences = np.abs(scores.again(Y, earlier) - expected).max(axis=1)
+    differences = np.abs(scores.again(Y, earlier, 0) - expected).max(axis=1)
     assert np.median(differences) < 5e-3
     assert np.median(np.abs(blind - expected).max(axis=1)) > 0.1
 
@@ -77,12 +85,13 @@ def test_second_pass_agrees_with_torch():
 def test_second_pass_does_not_depend_on_the_batch():
     Phi = dictionaries.decaying(16, 50, rng=1)
     _, Y = signals.sample(Phi, 30, sparsity=8, rng=2)
-    scores = LearnedScores(Phi, second=bundled_weights("second_pass"))
+    scores = LearnedScores(Phi, later=bundled_later())
     first = scores(Y)[0]
-    again = scores.again(Y, first)
-    np.testing.assert_array_equal(again[13:14], scores.again(Y[13:14], first[13:14]))
-    assert scores.again(Y[:0], first[:0]).shape == (0, 50)
-    np.testing.assert_array_equal(LearnedScores(Phi).again(Y, first), first)  # without one, nothing changes
+    again = scores.again(Y, first, 0)
+    np.testing.assert_array_equal(again[13:14], scores.again(Y[13:14], first[13:14], 0))
+    assert scores.again(Y[:0], first[:0], 0).shape == (0, 50)
+    assert scores.passes == 2
+    assert LearnedScores(Phi).passes == 0
 
 
 def test_stopping_early_changes_no_support():

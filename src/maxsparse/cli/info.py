@@ -77,7 +77,7 @@ def _about(model: SparseRecoverer) -> dict[str, Any]:
     if isinstance(network, str):
         about["network"] = f"{network}, {'stored in the file' if hasattr(model, 'weights_') else 'bundled'}"
         if hasattr(model, "weights_"):
-            passes = (model.weights_, getattr(model, "second_weights_", None) or ())
+            passes = (model.weights_, *getattr(model, "later_weights_", ()))
             about["parameters"] = sum(int(array.size) for weights in passes for array in weights)
     else:
         about["network"] = getattr(network, "name", type(network).__name__)

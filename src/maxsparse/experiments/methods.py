@@ -133,16 +133,18 @@ def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
 
 
 @cache
-def _bundled_weights() -> str:
-    """Return the hash of the bundled weights: only what uses them is measured again after they were trained anew."""
-    file = resources.files("maxsparse.recovery") / "weights" / "learned_sbl.safetensors"
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+def _bundled_weights(*names: str) -> str:
+    """Return a hash of bundled weights: only what uses them is measured again after they were trained anew."""
+    folder = resources.files("maxsparse.recovery") / "weights"
+    return "".join(hashlib.sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest()[:16] for name in names)
 
 
-@cache
-def _bundled_weights_of_both_passes() -> str:
-    file = resources.files("maxsparse.recovery") / "weights" / "second_pass.safetensors"
-    return _bundled_weights() + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+def _first_pass() -> str:
+    return _bundled_weights("learned_sbl")
+
+
+def _all_passes() -> str:
+    return _bundled_weights("learned_sbl", "second_pass", "third_pass")
 
 
 def _iht_nulled(problem: Problem, Y: FloatArray) -> Result:
@@ -203,7 +205,7 @@ BUILT_IN = {
         Method("sbl", "SBL", _solver("sbl", told=False)),
         Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
         *(_network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
-        Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_bundled_weights),
-        Method("recoverer", "SparseRecoverer", _recoverer, depends=_bundled_weights_of_both_passes),
+        Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_first_pass),
+        Method("recoverer", "SparseRecoverer", _recoverer, depends=_all_passes),
     )
 }

@@ -24,7 +24,7 @@ from maxsparse._validation import (
 from maxsparse.recovery import storage
 from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery._refit import Problem, prepare
-from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights, check_weights
+from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, check_weights
 from maxsparse.recovery.steps import Recovery, Scorer, Steps, blank
 from maxsparse.recovery.trained import TrainedScores, check_name, train
 from maxsparse.solvers._contract import threads
@@ -37,9 +37,9 @@ CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Find the sparsest x with y = Φx, and say which answers are certified.
 
-    A network scores every atom; the best-scored atoms are decoded; what that leaves open is scored again by a network
-    that knows the first answer was wrong, and then searched for, guided by these scores; every answer is refitted in
-    float64 and certified or not.
+    A network scores every atom; the best-scored atoms are decoded; what that leaves open is scored again, twice, by
+    networks that know the answers so far were wrong, and then searched for, guided by these scores; every answer is
+    refitted in float64 and certified or not.
 
     Parameters
     ----------
@@ -254,8 +254,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _weights(self) -> Weights:
         return self.weights_ if hasattr(self, "weights_") else bundled_weights()
 
-    def _second_weights(self) -> Weights | None:
-        return self.second_weights_ if hasattr(self, "second_weights_") else bundled_weights("second_pass")
+    def _later_weights(self) -> tuple[Weights, ...]:
+        return self.later_weights_ if hasattr(self, "later_weights_") else bundled_later()
 
     def _problem(self, Phi: FloatArray, dtype: Any = None) -> Problem:
         rtol = self.rtol
@@ -266,7 +266,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _scorer(self, Phi: FloatArray) -> Scorer:
         if isinstance(self.network, str):
             if self.network == "learned_sbl":
-                return LearnedScores(Phi, self._weights(), self._second_weights())
+                return LearnedScores(Phi, self._weights(), self._later_weights())
             check_name(self.network)
             trained = getattr(self, "trained_", None)
             if trained is None or trained.network.name != self.network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery._learned_sbl import FEATURES, score_rows
 from maxsparse.solvers._kernels import times
 
-__all__ = ["LearnedScores", "bundled_weights", "noise_levels", "read_weights"]
+__all__ = ["LearnedScores", "bundled_later", "bundled_weights", "noise_levels", "read_weights"]
 
 ITERATIONS = 16
 MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
@@ -25,18 +26,18 @@ CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
 
 
-def bundled_weights(name: str = "learned_sbl") -> Weights:
-    """Return weights that come with the package: trained on many dictionaries, none of them yours.
+def bundled_weights() -> Weights:
+    """Return the weights that come with the package: trained on many dictionaries, none of them yours."""
+    return _bundled("learned_sbl")
 
-    Parameters
-    ----------
-    name : {"learned_sbl", "second_pass"}, default="learned_sbl"
-        The first pass, or the one for signals that the first leaves open.
 
-    Returns
-    -------
-    weights : Weights
-    """
+def bundled_later() -> tuple[Weights, ...]:
+    """Return the weights of the passes after the first, each trained on what all before it leave open."""
+    return _bundled("second_pass"), _bundled("third_pass")
+
+
+@cache
+def _bundled(name: str) -> Weights:
     with resources.as_file(resources.files("maxsparse.recovery") / "weights" / f"{name}.safetensors") as path:
         return read_weights(path)
 
@@ -90,8 +91,8 @@ class LearnedScores:
         Checked dictionary.
     weights : Weights or None, default=None
         None for the bundled ones.
-    second : Weights or None, default=None
-        Weights of the second pass, for :meth:`again`; None leaves it out.
+    later : tuple of Weights, default=()
+        Weights of the later passes, for :meth:`again`.
     iterations : int, default=16
         Iterations, of which each costs the same.
     confident : float, default=CONFIDENT
@@ -111,13 +112,13 @@ class LearnedScores:
         self,
         Phi: FloatArray,
         weights: Weights | None = None,
-        second: Weights | None = None,
+        later: tuple[Weights, ...] = (),
         iterations: int = ITERATIONS,
         confident: float = CONFIDENT,
     ) -> None:
         self.Phi = np.asarray(Phi, dtype=np.float64)
         self.weights = bundled_weights() if weights is None else weights
-        self.second = second
+        self.later = later
         self.iterations, self.confident = iterations, confident
         self._prepared: dict[int | None, tuple[NDArray[Any], ...]] = {}
 
@@ -133,15 +134,30 @@ class LearnedScores:
         """
         return self._run(self.weights, Y, noise, np.empty((len(Y), 0), dtype=np.float32))
 
-    def again(self, Y: NDArray[np.float64], logits: NDArray[Any]) -> NDArray[np.float32]:
-        """Score noiseless signals (N, n) that decoding left open, knowing the logits (N, m) that led to nothing.
+    @property
+    def passes(self) -> int:
+        """Number of passes after the first."""
+        return len(self.later)
 
-        The network of this pass has learned from such signals alone: its log odds are those of an atom given that the
-        first answer was wrong, which is also what the search wants to know. Without one, the logits stay as they are.
+    def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[np.float32]:
+        """Score noiseless signals (N, n) once more, knowing the logits (N, m) that led to nothing.
+
+        The network of a later pass has learned from such signals alone: its log odds are those of an atom given that
+        the answers so far were wrong, which is also what the search wants to know.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (N, n)
+        logits : ndarray of shape (N, m)
+            Of the pass before.
+        number : int
+            Which of the later passes, from 0.
+
+        Returns
+        -------
+        logits : ndarray of shape (N, m), float32
         """
-        if self.second is None or not len(Y):
-            return np.asarray(logits, dtype=np.float32)
-        return self._run(self.second, Y, 0.0, np.ascontiguousarray(logits, dtype=np.float32))[0]
+        return self._run(self.later[number], Y, 0.0, np.ascontiguousarray(logits, dtype=np.float32))[0]
 
     def _run(
         self, weights: Weights, Y: NDArray[np.float64], noise: float, earlier: NDArray[np.float32]
@@ -162,9 +178,11 @@ class LearnedScores:
         return logits, gamma
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the weights as numpy arrays by name, those of the second pass with ``second.`` before it."""
-        second = {} if self.second is None else as_arrays(self.second)
-        return as_arrays(self.weights) | {f"second.{name}": array for name, array in second.items()}
+        """Return the weights as numpy arrays by name, those of later passes with ``later.0.`` and so on before it."""
+        arrays = as_arrays(self.weights)
+        for number, weights in enumerate(self.later):
+            arrays |= {f"later.{number}.{name}": array for name, array in as_arrays(weights).items()}
+        return arrays
 
     def header(self) -> None:
         """Return nothing: the arrays say it all."""

@@ -24,9 +24,11 @@ Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
 
 @runtime_checkable
 class LooksAgain(Protocol):
-    """A scorer with a second pass, for signals that decoding left open."""
+    """A scorer with later passes, for signals that decoding left open."""
 
-    def again(self, Y: NDArray[np.float64], logits: NDArray[Any]) -> NDArray[Any]:
+    passes: int
+
+    def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[Any]:
         """Return scores (N, m) of signals (N, n) whose logits (N, m) led to nothing."""
 
 
@@ -95,10 +97,11 @@ class Steps:
         scores = np.asarray(self.scorer(Y, 0.0)[0])
         X, found = decode_exact(self.problem, Y, scores)
         rest = np.flatnonzero(~found)
-        if isinstance(self.scorer, LooksAgain) and len(rest):
-            scores[rest] = self.scorer.again(Y[rest], scores[rest])
-            X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
-            rest = np.flatnonzero(~found)
+        if isinstance(self.scorer, LooksAgain):
+            for number in range(self.scorer.passes):
+                scores[rest] = self.scorer.again(Y[rest], scores[rest], number)
+                X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
+                rest = np.flatnonzero(~found)
         X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
         certificates = certify_rows(self.problem, Y, X, self.spark)
         # What stays open gets the sparse guess of the scores, uncertified, with its residual.

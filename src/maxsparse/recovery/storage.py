@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from maxsparse import __version__
 from maxsparse._validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.files import atomic_write, digest, parse_json
+from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery.scores import LearnedScores, check_weights
 from maxsparse.recovery.trained import TrainedScores, rebuild
 
@@ -93,16 +94,24 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     network = header.get("network")
     if network is None:
         model = SparseRecoverer(Phi, **settings)
-        second = {name.removeprefix("second."): weights.pop(name) for name in [*weights] if name.startswith("second.")}
         model.weights_ = check_weights(weights, str(source))
-        # A file from before the second pass has none, and gives the answers that it gave then.
-        model.second_weights_ = check_weights(second, str(source)) if second else None
+        model.later_weights_ = _later_passes(weights, str(source))
     else:
         trained = rebuild(network, weights, (n, m), str(source))
         model = SparseRecoverer(Phi, network=trained.network.name, **settings)
         model.trained_ = trained
     model.preconditioner_ = (W.astype(np.float64), D.astype(np.float64))
     return model
+
+
+def _later_passes(weights: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]:
+    """Return the weights of the passes after the first; a file from before there were any has none."""
+    passes: list[Weights] = []
+    while any(name.startswith(f"later.{len(passes)}.") for name in weights):
+        start = f"later.{len(passes)}."
+        own = {name.removeprefix(start): array for name, array in weights.items() if name.startswith(start)}
+        passes.append(check_weights(own, source))
+    return tuple(passes)
 
 
 def _read(source: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

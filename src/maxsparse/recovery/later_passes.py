@@ -1,14 +1,15 @@
-"""Train the second pass: learned SBL for signals that decoding leaves open after the first.
+"""Train a later pass: learned SBL for signals that decoding leaves open after the passes before.
 
-``python -m maxsparse.recovery.second_pass OUTPUT`` trains as ``maxsparse.training.learned_sbl`` does, in the same loop,
-from the bundled weights of the first pass. The network sees the logits of the first pass beside the signal, and only
-signals whose support these logits did not find. So it learns what to do when the obvious answer is wrong, and how sure
-to be of it: its log odds guide the search.
+``python -m maxsparse.recovery.later_passes OUTPUT --after 1`` trains the second pass, from the weights of the first and
+in the same loop as ``maxsparse.training.learned_sbl``; ``--after 2`` the third. The network sees the logits of the pass
+before beside the signal, and only signals whose support no pass so far has found. So it learns what to do when the
+obvious answer is wrong, and how sure to be of it: its log odds guide the search.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from maxsparse import dictionaries, metrics, signals
 from maxsparse._validation import DuplicateAtomsWarning, RandomState
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 from maxsparse.recovery._float32 import Weights
-from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights
+from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights
 from maxsparse.training import learned_sbl
 from maxsparse.training.data_dictionaries import (
     DictionariesTask,
@@ -37,27 +38,29 @@ __all__ = ["OpenSignalsTask", "widen"]
 Rng = np.random.Generator
 FAMILY_SHARE = 0.4  # of the batches: the paper's kind of dictionary, where few other methods find anything
 DRAWN = 3  # times as many signals as a batch wants: about a third stays open
+SIZES = {"state": 16, "hidden": 64, "heads": 4}
 NEW_WEIGHTS = 0.1  # their size relative to that of the usual initial weights: enough to learn from, no harm
 
 
 class OpenSignalsTask(DictionariesTask):
-    """Learn the support of signals whose support is not among the n best-scored atoms of the first pass.
+    """Learn the support of signals whose support is not among the n best-scored atoms of any pass so far.
 
     Parameters
     ----------
-    first : Weights
-        The first pass.
+    passes : sequence of Weights
+        The passes so far.
     validation_signals : int, default=300
         Open signals per dictionary and number of nonzeros in the validation set.
     rng : int, numpy.random.Generator or None, default=None
         Seed of everything that is drawn.
     """
 
-    def __init__(self, first: Weights, *, validation_signals: int = 300, rng: RandomState = None) -> None:
+    def __init__(self, passes: Sequence[Weights], *, validation_signals: int = 300, rng: RandomState = None) -> None:
         super().__init__(noisy_share=0.0, validation_signals=validation_signals, rng=rng)
-        self.first = first
+        self.passes = passes
         self.settings |= {"task": "open signals", "family_share": FAMILY_SHARE}
-        self.arrays = {f"first.{name}": array for name, array in as_arrays(first).items()}
+        named = {f"{number}.{name}": a for number, w in enumerate(passes) for name, a in as_arrays(w).items()}
+        self.arrays: dict[str, NDArray[Any]] = dict(named)
 
     def draw(self, number: int, size: int) -> tuple[Inputs, Tensor]:
         """Draw dictionaries until one leaves enough signals open; return at most `size` of those."""
@@ -86,11 +89,14 @@ class OpenSignalsTask(DictionariesTask):
     def open_rows(
         self, Phi: NDArray[Any], X: NDArray[Any], Y: NDArray[Any]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-        """Return the logits (N, m) of the first pass and the rows whose support is not among the best n atoms."""
-        logits = LearnedScores(Phi, self.first)(Y)[0]
-        best = np.argsort(-logits, axis=1, kind="stable")[:, : Phi.shape[0]]
-        inside = np.take_along_axis(X != 0, best, axis=1).sum(axis=1)
-        return logits, np.flatnonzero(inside < (X != 0).sum(axis=1))
+        """Return the logits (N, m) of a signal's last pass and the rows whose support none of the passes found."""
+        scores = LearnedScores(Phi, self.passes[0], tuple(self.passes[1:]))
+        logits = scores(Y)[0]
+        rows = _missed(logits, X, np.arange(len(X)), len(Phi))
+        for number in range(scores.passes):
+            logits[rows] = scores.again(Y[rows], logits[rows], number)
+            rows = _missed(logits, X, rows, len(Phi))
+        return logits, rows
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
         """Return strict accuracy and cross-entropy on open signals that are never trained on.
@@ -114,6 +120,13 @@ class OpenSignalsTask(DictionariesTask):
         return {"score": -float(np.mean(entropy)), "problems": names, "strict": strict, "cross_entropy": entropy}
 
 
+def _missed(logits: NDArray[Any], X: NDArray[Any], rows: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    """Return those of the rows whose support is not among the n atoms with the largest logits."""
+    best = np.argsort(-logits[rows], axis=1, kind="stable")[:, :n]
+    inside = np.take_along_axis(X[rows] != 0, best, axis=1).sum(axis=1)
+    return rows[inside < (X[rows] != 0).sum(axis=1)]
+
+
 def _inputs(Phi: NDArray[Any], Y: NDArray[Any], logits: NDArray[Any]) -> Inputs:
     dictionary = whiten(Phi)
     Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
@@ -133,9 +146,12 @@ def widen(network: LearnedSBL, weights: Weights) -> None:
     network : LearnedSBL
         Changed in place. What it has beyond the smaller one keeps a small part of its initial weights.
     weights : Weights
-        With as many iterations.
+        With as many iterations; as many heads, or none.
     """
     small = {name: torch.from_numpy(array) for name, array in as_arrays(weights).items()}
+    if all(value.shape == small[name].shape for name, value in network.state_dict().items()):
+        network.load_state_dict(small)
+        return
     (hidden, seen), outputs = small["first.weight"].shape, len(small["last.bias"])
     network.first.weight[:hidden, seen:] *= NEW_WEIGHTS
     network.first.weight[:hidden, :seen] = small["first.weight"]
@@ -151,22 +167,20 @@ def widen(network: LearnedSBL, weights: Weights) -> None:
 
 def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
+    after: Annotated[int, typer.Option(min=1, max=2, help="Bundled passes before it: 1 for the second pass.")] = 1,
     steps: Annotated[int, typer.Option(min=1, help="Batches in the whole run.")] = 20_000,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="End earlier, after so long.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dictionaries and signals.")] = 0,
     rate: Annotated[float, typer.Option(min=0.0, help="Learning rate.")] = 2.5e-3,
-    state: Annotated[int, typer.Option(min=1, help="Numbers that an atom remembers.")] = 16,
-    hidden: Annotated[int, typer.Option(min=1, help="Width of the perceptron.")] = 64,
-    heads: Annotated[int, typer.Option(min=0, help="Numbers that an atom tells its competitors.")] = 4,
 ) -> None:
     """Train on one core; where OUTPUT has a checkpoint beside it, go on from there."""
-    first = bundled_weights()
+    passes = (bundled_weights(), *bundled_later())[:after]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = LearnedSBL(state=state, hidden=hidden, heads=heads)
-        widen(network, first)
-    task = OpenSignalsTask(first, rng=seed)
-    learned_sbl.run(network, task, output, "recovery.second_pass", steps=steps, minutes=minutes, rate=rate)
+        network = LearnedSBL(**SIZES)
+        widen(network, passes[-1])
+    task = OpenSignalsTask(passes, rng=seed)
+    learned_sbl.run(network, task, output, "recovery.later_passes", steps=steps, minutes=minutes, rate=rate)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The second pass: what it learns from, where it starts, and what it adds to a recoverer."""
+"""Later passes: what they learn from, where they start, and what they add to a recoverer."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ import torch
 import maxsparse as ms
 from maxsparse import dictionaries, signals
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
-from maxsparse.recovery import second_pass
-from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_weights, read_weights
-from maxsparse.recovery.second_pass import OpenSignalsTask, widen
+from maxsparse.recovery import later_passes
+from maxsparse.recovery.later_passes import OpenSignalsTask, widen
+from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, read_weights
 from maxsparse.training import data_dictionaries, learned_sbl, train
 
 CPU = torch.device("cpu")
@@ -20,8 +20,10 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(data_dictionaries, "ATOMS_PER_BATCH", 400)
 
 
-def test_only_signals_that_the_first_pass_misses_are_learned_from():
-    task = OpenSignalsTask(bundled_weights(), rng=0)
+@pytest.mark.parametrize("passes", [1, 2])
+def test_only_signals_that_all_passes_miss_are_learned_from(passes):
+    before = (bundled_weights(), *bundled_later())[:passes]
+    task = OpenSignalsTask(before, rng=0)
     for number in range(3):
         inputs, support = task.batch(number, 256, slice(0, 256), CPU)
         n = inputs.dictionary.Q.shape[0]
@@ -29,7 +31,7 @@ def test_only_signals_that_the_first_pass_misses_are_learned_from():
         best = np.argsort(-inputs.earlier.numpy(), axis=1, kind="stable")[:, :n]
         inside = np.take_along_axis(support.numpy(), best, axis=1).sum(axis=1)
         assert (inside < support.numpy().sum(axis=1)).all()
-        again, _ = OpenSignalsTask(bundled_weights(), rng=0).batch(number, 256, slice(0, 256), CPU)
+        again, _ = OpenSignalsTask(before, rng=0).batch(number, 256, slice(0, 256), CPU)
         assert torch.equal(inputs.Z, again.Z)
         assert torch.equal(inputs.earlier, again.earlier)
 
@@ -37,13 +39,21 @@ def test_only_signals_that_the_first_pass_misses_are_learned_from():
 def test_the_earlier_logits_are_those_of_the_first_pass():
     Phi = dictionaries.decaying(20, 100, rng=1)
     X, Y = signals.sample(Phi, 200, sparsity=9, rng=2)
-    logits, rows = OpenSignalsTask(bundled_weights()).open_rows(Phi, X, Y)
+    logits, rows = OpenSignalsTask([bundled_weights()]).open_rows(Phi, X, Y)
     np.testing.assert_array_equal(logits, LearnedScores(Phi)(Y)[0])
     assert 50 < len(rows) < 190
 
+    # and after two passes those of the second, where the first found nothing
+    twice, still = OpenSignalsTask([bundled_weights(), bundled_later()[0]]).open_rows(Phi, X, Y)
+    assert set(still) < set(rows)
+    scores = LearnedScores(Phi, later=bundled_later())
+    np.testing.assert_array_equal(twice[rows], scores.again(Y[rows], logits[rows], 0))
+    found = np.setdiff1d(np.arange(200), rows)
+    np.testing.assert_array_equal(twice[found], logits[found])
+
 
 def test_a_widened_network_gives_the_same_answers(monkeypatch):
-    monkeypatch.setattr(second_pass, "NEW_WEIGHTS", 0.0)
+    monkeypatch.setattr(later_passes, "NEW_WEIGHTS", 0.0)
     weights = bundled_weights()
     small, large = LearnedSBL(), LearnedSBL(state=15, hidden=53, heads=2)
     small.load_state_dict({name: torch.from_numpy(array) for name, array in as_arrays(weights).items()})
@@ -62,7 +72,7 @@ def test_a_widened_network_gives_the_same_answers(monkeypatch):
 def test_it_trains_in_the_common_loop(tmp_path):
     network = LearnedSBL(state=14, hidden=50, heads=1)
     widen(network, bundled_weights())
-    task = OpenSignalsTask(bundled_weights(), validation_signals=5, rng=0)
+    task = OpenSignalsTask([bundled_weights()], validation_signals=5, rng=0)
     settings = learned_sbl.SETTINGS.but(rounds=2, batch_size=16)
     before = network.first.weight.clone()
     report = train(network, task, settings, samples=4 * 16, output=tmp_path / "second.safetensors", n_threads=1)
@@ -80,7 +90,7 @@ def test_a_recoverer_finds_more_with_it_and_a_file_keeps_it(tmp_path):
     X, Y = signals.sample(Phi, 400, sparsity=8, rng=4)
     model = ms.SparseRecoverer(Phi, budget="none")
     alone = ms.SparseRecoverer(Phi, budget="none")
-    alone.second_weights_ = None
+    alone.later_weights_ = ()
     with_it, without = model.recover(Y), alone.recover(Y)
     assert with_it.certified.mean() > without.certified.mean() + 0.05
     assert (with_it.support == (X != 0))[with_it.certified].all()
@@ -92,4 +102,4 @@ def test_a_recoverer_finds_more_with_it_and_a_file_keeps_it(tmp_path):
         path = tmp_path / f"{number}.safetensors"
         kept.save(path)
         np.testing.assert_array_equal(ms.load(path).recover(Y).coef, kept.recover(Y).coef)
-    assert ms.load(tmp_path / "1.safetensors").second_weights_ is None
+    assert ms.load(tmp_path / "1.safetensors").later_weights_ == ()
