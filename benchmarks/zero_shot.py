@@ -1,4 +1,4 @@
-"""The bundled network on dictionaries it never saw, against SBL whitened; and with noise, against SBL and l1.
+"""The bundled networks, all passes, on dictionaries they never saw, against whitened SBL; with noise, SBL and l1.
 
 python benchmarks/zero_shot.py --signals 200
 """

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import maxsparse as ms
+from maxsparse.recovery.scores import bundled_later
 
 
 @pytest.fixture(scope="module")
@@ -173,12 +174,21 @@ def test_saved_and_loaded_it_gives_the_same_bits(Phi, batch, tmp_path):
         ms.SparseRecoverer(Phi, network=Oracle(Y)).save(path)
 
 
+def test_scores_that_overflow_are_not_taken(Phi, batch):
+    _, Y = batch
+    model, alone = ms.SparseRecoverer(Phi, budget="none"), ms.SparseRecoverer(Phi, budget="none")
+    huge = [w._replace(first=w.first * np.float32(1e19), last=w.last * np.float32(1e19)) for w in bundled_later()]
+    model.later_weights_, alone.later_weights_ = tuple(huge), ()
+    assert np.isfinite(model.recover(Y).scores).all()
+    assert model.recover(Y).certified.sum() >= alone.recover(Y).certified.sum()
+
+
 def test_hostile_files_are_refused(Phi, tmp_path):
     path = tmp_path / "model.safetensors"
     ms.SparseRecoverer(Phi).save(path)
     arrays = load_file(path)
     settings = {"noise": 0.0, "budget": "fast", "rtol": None, "random_state": 0, "n_threads": None}
-    header = {"format": "maxsparse.recoverer", "version": 1, "maxsparse": "0", "settings": settings}
+    header = {"format": "maxsparse.recoverer", "version": 2, "maxsparse": "0", "settings": settings}
 
     def refused(match, arrays=arrays, header=header):
         save_file(arrays, path, {"maxsparse": json.dumps(header)})
@@ -187,16 +197,29 @@ def test_hostile_files_are_refused(Phi, tmp_path):
 
     refused("no recoverer", header={"format": "other"})
     refused("no recoverer", header=[1])
-    refused("version", header=header | {"version": 2})
+    refused("version", header=header | {"version": 3})
     refused("settings", header=header | {"settings": {}})
     refused("settings", header=header | {"settings": settings | {"surprise": 1}})
     refused("budget", header=header | {"settings": settings | {"budget": [1]}})
     refused("random_state", header=header | {"settings": settings | {"random_state": True}})
     refused("lacks", arrays={key: value for key, value in arrays.items() if key != "W"})
     refused("lacks", arrays={key: value for key, value in arrays.items() if "moment" not in key})
+    first = {key: value for key, value in arrays.items() if "later." not in key}
+    later = {key: value for key, value in arrays.items() if "later.1." in key}
+    refused("lacks a pass", arrays=first | later)
+    refused("nothing here uses", arrays=arrays | {"weights.second.moment": arrays["weights.moment"]})
+    refused("pass 2.*lacks the weights moment", arrays={k: v for k, v in arrays.items() if "later.0.moment" not in k})
+    refused("pass 3.*finite", arrays=arrays | {"weights.later.1.last.bias": np.full(22, np.nan, np.float32)})
+    refused("log_lambda beyond", arrays=arrays | {"weights.later.0.log_lambda": np.full(16, 500, np.float32)})
+    swapped = {key.replace("later.1.", ""): value for key, value in later.items()}
+    refused("no heads", arrays=arrays | swapped)
     refused("preconditioner", arrays=arrays | {"D": np.full(60, np.nan)})
     refused("preconditioner", arrays=arrays | {"W": np.ones((3, 4))})
     refused("inf", arrays=arrays | {"Phi": np.full((16, 60), np.inf)})
+    save_file(
+        first, path, {"maxsparse": json.dumps(header | {"version": 1})}
+    )  # as it was before there were later passes
+    assert ms.load(path).later_weights_ == ()
     for data in (b"", b"nonsense" * 100, (2**60).to_bytes(8, "little") + b"{}"):
         path.write_bytes(data)
         with pytest.raises(ValueError, match="cannot read"):

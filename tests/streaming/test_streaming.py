@@ -216,14 +216,19 @@ def test_parts_of_another_run_are_not_used(files, problem, model, change):
 
 
 def test_weights_are_part_of_what_a_run_depends_on(model):
-    from maxsparse.recovery.scores import bundled_weights
+    from maxsparse.recovery.scores import bundled_later, bundled_weights
 
     tuned = ms.SparseRecoverer(model.Phi, budget=300)
     tuned.weights_ = bundled_weights()
     changed = ms.SparseRecoverer(model.Phi, budget=300)
     changed.weights_ = tuned.weights_._replace(first=tuned.weights_.first * 1.001)
-    identities = [ms.streaming.Recover(each).identity for each in (tuned, changed)]
-    assert identities[0] != identities[1]
+    once, later = ms.SparseRecoverer(model.Phi, budget=300), ms.SparseRecoverer(model.Phi, budget=300)
+    once.later_weights_ = ()
+    second, third = bundled_later()
+    later.later_weights_ = (second._replace(first=second.first * 1.001), third)
+    identities = [ms.streaming.Recover(each).identity for each in (tuned, changed, once, later)]
+    assert all(a != b for i, a in enumerate(identities) for b in identities[:i])
+    assert identities[0] == ms.streaming.Recover(model).identity  # the same weights, bundled
     threads = ms.SparseRecoverer(model.Phi, budget=300, n_threads=1)
     assert ms.streaming.Recover(threads).identity == ms.streaming.Recover(model).identity
 

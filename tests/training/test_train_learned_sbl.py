@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import typer
 from maxsparse import dictionaries, networks, training
 from maxsparse.recovery.scores import as_arrays, bundled_weights, read_weights
 from maxsparse.training import checkpoint_path, data_dictionaries, learned_sbl, loop
+from maxsparse.training.checkpoint import read_checkpoint
 from maxsparse.training.data_dictionaries import DictionariesTask
 
 SMALL = {"iterations": 4, "state": 2, "hidden": 6}
@@ -193,3 +195,9 @@ def test_two_processes_train_it(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert networks.load(output).about["report"]["batches"] == 6
+
+
+def test_the_checkpoint_of_the_bundled_weights_belongs_to_the_command_that_goes_on():
+    folder = Path(__file__).parents[2] / "benchmarks" / "results"
+    _, header = read_checkpoint(folder / "learned_sbl.checkpoint.safetensors")
+    assert header["hyperparameters"] == networks.create("learned_sbl").hyperparameters

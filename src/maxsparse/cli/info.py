@@ -78,6 +78,7 @@ def _about(model: SparseRecoverer) -> dict[str, Any]:
         about["network"] = f"{network}, {'stored in the file' if hasattr(model, 'weights_') else 'bundled'}"
         if hasattr(model, "weights_"):
             passes = (model.weights_, *getattr(model, "later_weights_", ()))
+            about["passes"] = len(passes)
             about["parameters"] = sum(int(array.size) for weights in passes for array in weights)
     else:
         about["network"] = getattr(network, "name", type(network).__name__)

@@ -101,7 +101,10 @@ class LearnedSBL(Network):
     """
 
     def __init__(self, *, iterations: int = 16, state: int = 12, hidden: int = 48, heads: int = 0) -> None:
-        super().__init__(iterations=iterations, state=state, hidden=hidden, heads=heads)
+        sizes = {"iterations": iterations, "state": state, "hidden": hidden}
+        super().__init__(
+            **sizes, **({"heads": heads} if heads else {})
+        )  # files from before there were heads stay valid
         self.iterations = check_integer(iterations, "iterations", low=1, high=10**4)
         self.state = check_integer(state, "state", low=1, high=10**4)
         hidden = check_integer(hidden, "hidden", low=1, high=10**4)
@@ -232,6 +235,7 @@ class _SblStep(torch.autograd.Function):
         v = (Sinv @ Z[:, :, None]).view(B, n)
         ctx.save_for_backward(Sinv, v, Q, outer)
         ctx.mark_non_differentiable(Sinv)
+        ctx.set_materialize_grads(False)
         return v @ Q, q, Sinv
 
     @staticmethod

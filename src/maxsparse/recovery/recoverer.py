@@ -55,7 +55,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     budget : int or str, default="normal"
         How long to search for a signal that decoding left open: a number of information sets, ``"none"``, ``"fast"``,
         ``"normal"``, ``"thorough"``, or milliseconds per open signal in the mean, such as ``"20ms"``. All but the last
-        give the same answers every time.
+        give the same answers every time. Scoring and decoding are not counted.
     rtol : float or None, default=None
         Relative rounding of the data. None: that of the dtype of Φ, or of Y if it is coarser.
     random_state : int, default=0
@@ -109,6 +109,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, Y: ArrayLike | None = None, y: Any = None, *, minutes: float = 0.0, **training: Any
     ) -> SparseRecoverer:
         """Train the network for Φ, or tune the bundled one to it; without `minutes` that one stays as it is.
+
+        Of the bundled networks the one of the first pass is tuned; those of the later passes stay as they are.
 
         Parameters
         ----------
@@ -185,6 +187,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         with threads(self.n_threads), warnings.catch_warnings():
             warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
             problem, scorer = self._problem(Phi, signals.dtype), self._scorer(Phi)
+            if isinstance(scorer, LearnedScores):
+                scorer.progress = progress
             steps = Steps.of(Phi, problem, scorer, noise=noise, budget=self.budget, seed=self.random_state)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
@@ -227,6 +231,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise ValueError("a network of your own cannot be saved, unless it is registered: the file holds no code")
         problem = self._problem(Phi)
         storage.write(path, Phi, problem.W, problem.D, scorer, self._settings())
+
+    def network_arrays(self) -> dict[str, Any]:
+        """Return the weights of the network in use as numpy arrays by name, those that come with the package too."""
+        scorer = self._scorer(self._dictionary())
+        return scorer.arrays() if isinstance(scorer, LearnedScores | TrainedScores) else {}
 
     def _settings(self) -> dict[str, Any]:
         return {name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import theory
+from maxsparse._progress import track
 from maxsparse._validation import FloatArray
 from maxsparse.files import parse_json
 from maxsparse.recovery._float32 import Weights
@@ -21,6 +21,10 @@ __all__ = ["LearnedScores", "bundled_later", "bundled_weights", "noise_levels", 
 
 ITERATIONS = 16
 MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
+MOST_LOG_LAMBDA = 40.0
+WORK = (
+    100_000_000  # n²m per signal, summed over those of one compiled call: well under a second, so that Ctrl-C is heard
+)
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 # How the arrays are called in a file, in the order of the fields of Weights.
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
@@ -36,14 +40,13 @@ def bundled_later() -> tuple[Weights, ...]:
     return _bundled("second_pass"), _bundled("third_pass")
 
 
-@cache
 def _bundled(name: str) -> Weights:
     with resources.as_file(resources.files("maxsparse.recovery") / "weights" / f"{name}.safetensors") as path:
         return read_weights(path)
 
 
 def read_weights(path: Path) -> Weights:
-    """Read and check weights: the bundled file, or a model file that ``maxsparse.training.learned_sbl`` wrote."""
+    """Read and check weights: the bundled file, or a model file that a training command wrote."""
     from safetensors import safe_open
 
     with safe_open(path, "numpy") as file:
@@ -74,6 +77,8 @@ def check_weights(tensors: dict[str, NDArray[Any]], source: str) -> Weights:
             raise ValueError(f"{source!r}: {name} has shape {array.shape}, the others ask for {shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"{source!r}: {name} holds numbers that are not finite")
+    if np.abs(weights.log_lambda).max() > MOST_LOG_LAMBDA:
+        raise ValueError(f"{source!r}: log_lambda beyond ±{MOST_LOG_LAMBDA:g} cannot be computed with")
     return weights
 
 
@@ -119,6 +124,7 @@ class LearnedScores:
         self.Phi = np.asarray(Phi, dtype=np.float64)
         self.weights = bundled_weights() if weights is None else weights
         self.later = later
+        self.progress = False  # whether to show bars on a terminal
         self.iterations, self.confident = iterations, confident
         self._prepared: dict[int | None, tuple[NDArray[Any], ...]] = {}
 
@@ -169,12 +175,16 @@ class LearnedScores:
             exact = times(np.ascontiguousarray(Y[rows]), np.ascontiguousarray(W.T))
             size = beyond_single(np.abs(exact).max(axis=1, initial=0.0))
             Z = (exact / size[:, None]).astype(np.float32)
-            part, variances = np.empty((len(Z), m), dtype=np.float32), np.empty((len(Z), m), dtype=np.float32)
             noises = np.minimum(noise / size, MOST_NOISE).astype(np.float32)
-            options = earlier[rows], self.iterations, self.confident
-            score_rows(weights, Q, outer, variance, Z, noises, *options, part, variances)
-            with np.errstate(over="ignore"):
-                logits[rows], gamma[rows] = part, variances * (D * unit * size[:, None]) ** 2
+            per_call = max(1, WORK // Q.size // len(Q))
+            for start in track(range(0, len(Z), per_call), "score", self.progress):
+                some = slice(start, start + per_call)
+                own = rows[some]
+                part, variances = np.empty((len(own), m), dtype=np.float32), np.empty((len(own), m), dtype=np.float32)
+                options = earlier[own], self.iterations, self.confident
+                score_rows(weights, Q, outer, variance, Z[some], noises[some], *options, part, variances)
+                with np.errstate(over="ignore"):
+                    logits[own], gamma[own] = part, variances * (D * unit * size[some, None]) ** 2
         return logits, gamma
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -42,6 +42,8 @@ class Recovery(Result):
 
     Attributes
     ----------
+    scores : ndarray of shape (N, m)
+        Of the last pass that a signal went through.
     argument : ndarray of shape (N,), str
         Why a certified answer is the only sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
         probability one over the amplitudes). Empty where nothing is certified.
@@ -99,7 +101,9 @@ class Steps:
         rest = np.flatnonzero(~found)
         if isinstance(self.scorer, LooksAgain):
             for number in range(self.scorer.passes):
-                scores[rest] = self.scorer.again(Y[rest], scores[rest], number)
+                again = self.scorer.again(Y[rest], scores[rest], number)
+                finite = np.isfinite(again).all(axis=1, keepdims=True)  # absurd weights of a file have overflown
+                scores[rest] = np.where(finite, again, scores[rest])
                 X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
                 rest = np.flatnonzero(~found)
         X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)

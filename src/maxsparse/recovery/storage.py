@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from maxsparse import __version__
 from maxsparse._validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.files import atomic_write, digest, parse_json
 from maxsparse.recovery._float32 import Weights
-from maxsparse.recovery.scores import LearnedScores, check_weights
+from maxsparse.recovery.scores import NAMES, LearnedScores, check_weights
 from maxsparse.recovery.trained import TrainedScores, rebuild
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["load", "write"]
 
 FORMAT = "maxsparse.recoverer"
-VERSION = 1
+VERSION = 2
+READ = (1, 2)  # 1: before there were later passes
 SETTINGS: dict[str, tuple[type, ...]] = {
     "noise": (int, float),
     "budget": (int, str),
@@ -94,8 +96,8 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     network = header.get("network")
     if network is None:
         model = SparseRecoverer(Phi, **settings)
-        model.weights_ = check_weights(weights, str(source))
-        model.later_weights_ = _later_passes(weights, str(source))
+        model.weights_, *later = _passes(weights, str(source))
+        model.later_weights_ = tuple(later)
     else:
         trained = rebuild(network, weights, (n, m), str(source))
         model = SparseRecoverer(Phi, network=trained.network.name, **settings)
@@ -104,14 +106,21 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     return model
 
 
-def _later_passes(weights: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]:
-    """Return the weights of the passes after the first; a file from before there were any has none."""
-    passes: list[Weights] = []
-    while any(name.startswith(f"later.{len(passes)}.") for name in weights):
-        start = f"later.{len(passes)}."
-        own = {name.removeprefix(start): array for name, array in weights.items() if name.startswith(start)}
-        passes.append(check_weights(own, source))
-    return tuple(passes)
+def _passes(arrays: dict[str, NDArray[Any]], source: str) -> list[Weights]:
+    """Return the weights of all passes; a file from before there were later ones has the first alone."""
+    named: dict[int, dict[str, NDArray[Any]]] = {0: {}}
+    for name, array in arrays.items():
+        later = re.fullmatch(r"later\.(\d)\.(.+)", name)
+        number, own = (0, name) if later is None else (int(later[1]) + 1, later[2])
+        if own not in NAMES:
+            raise ValueError(f"{source!r} holds weights that nothing here uses: {name}")
+        named.setdefault(number, {})[own] = array
+    if sorted(named) != list(range(len(named))):
+        raise ValueError(f"{source!r} lacks a pass: it has those with the numbers {sorted(named)}")
+    passes = [check_weights(named[number], f"{source}, pass {number + 1}") for number in range(len(named))]
+    if passes[0].first.shape[1] != passes[0].context.shape[1] - 1:
+        raise ValueError(f"{source!r}: the network of the first pass must have no heads")
+    return passes
 
 
 def _read(source: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -133,8 +142,8 @@ def _check_settings(header: Any, source: str) -> dict[str, Any]:
     """Return the settings if the header is one of ours and every value has the type it must have."""
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{source!r} is no recoverer: it was not written by SparseRecoverer.save")
-    if header.get("version") != VERSION:
-        raise ValueError(f"{source!r} has format version {header.get('version')!r}; this maxsparse reads {VERSION}")
+    if header.get("version") not in READ:
+        raise ValueError(f"{source!r} has format version {header.get('version')!r}; this maxsparse reads {READ}")
     settings = header.get("settings")
     if not isinstance(settings, dict) or set(settings) != set(SETTINGS):
         raise ValueError(f"{source!r}: settings must be exactly {', '.join(SETTINGS)}")

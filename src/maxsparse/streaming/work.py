@@ -48,9 +48,10 @@ class Recover:
         options = self.model.get_params(deep=False) | {"easy_first": self.easy_first}
         del options["n_threads"]
         dictionary, network = _digest(options.pop("Phi")), _describe(options.pop("network"))
-        for name, value in sorted(vars(self.model).items()):
-            if name.endswith("_") and name != "n_features_in_":  # what training has made
-                network |= {f"{name}{key}": text for key, text in _describe(value).items()}
+        if self.model.network == "learned_sbl":
+            network |= {f".{name}": _digest(array) for name, array in self.model.network_arrays().items()}
+        elif hasattr(self.model, "trained_"):
+            network |= {f"trained_{key}": text for key, text in _describe(self.model.trained_).items()}
         return {"maxsparse": __version__, "dictionary": dictionary, "network": network, "options": options}
 
     def __call__(self, Y: FloatArray, n_threads: int | None = None) -> Result:
@@ -167,10 +168,6 @@ def _describe(value: Any) -> dict[str, str]:
     """Describe a network or weights by names and hashes of their arrays."""
     if isinstance(value, str):
         return {"": value}
-    if isinstance(value, np.ndarray):
-        return {"": _digest(value)}
-    if isinstance(value, tuple):
-        return {f".{i}": text for i, item in enumerate(value) for text in _describe(item).values()}
     if hasattr(value, "state_dict"):
         arrays = {name: tensor.detach().cpu().numpy() for name, tensor in value.state_dict().items()}
         return {"": type(value).__name__} | {f".{name}": _digest(array) for name, array in arrays.items()}

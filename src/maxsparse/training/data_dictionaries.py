@@ -68,7 +68,7 @@ class DictionariesTask:
         part = rows.stop - rows.start
         share = len(support) * part // size
         own = slice(rows.start // part * share, (rows.start // part + 1) * share)
-        noise, earlier = (None if part is None else part[own].to(device) for part in (inputs.noise, inputs.earlier))
+        noise, earlier = (None if a is None else a[own].to(device) for a in (inputs.noise, inputs.earlier))
         return Inputs(inputs.dictionary, inputs.Z[own].to(device), noise, earlier), support[own].to(device)
 
     def draw(self, number: int, size: int) -> tuple[Inputs, Tensor]:

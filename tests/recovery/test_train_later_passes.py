@@ -7,9 +7,9 @@ import torch
 import maxsparse as ms
 from maxsparse import dictionaries, signals
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
-from maxsparse.recovery import later_passes
-from maxsparse.recovery.later_passes import OpenSignalsTask, widen
+from maxsparse.recovery import train_later_passes
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, read_weights
+from maxsparse.recovery.train_later_passes import OpenSignalsTask, widen
 from maxsparse.training import data_dictionaries, learned_sbl, train
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def test_the_earlier_logits_are_those_of_the_first_pass():
 
 
 def test_a_widened_network_gives_the_same_answers(monkeypatch):
-    monkeypatch.setattr(later_passes, "NEW_WEIGHTS", 0.0)
+    monkeypatch.setattr(train_later_passes, "NEW_WEIGHTS", 0.0)
     weights = bundled_weights()
     small, large = LearnedSBL(), LearnedSBL(state=15, hidden=53, heads=2)
     small.load_state_dict({name: torch.from_numpy(array) for name, array in as_arrays(weights).items()})

@@ -1,9 +1,9 @@
 """Train a later pass: learned SBL for signals that decoding leaves open after the passes before.
 
-``python -m maxsparse.recovery.later_passes OUTPUT --after 1`` trains the second pass, from the weights of the first and
-in the same loop as ``maxsparse.training.learned_sbl``; ``--after 2`` the third. The network sees the logits of the pass
-before beside the signal, and only signals whose support no pass so far has found. So it learns what to do when the
-obvious answer is wrong, and how sure to be of it: its log odds guide the search.
+``python -m maxsparse.recovery.train_later_passes OUTPUT --after 1`` trains the second pass, from the weights of the
+first and in the same loop as ``maxsparse.training.learned_sbl``; ``--after 2`` the third. The network sees the logits
+of the pass before beside the signal, and only signals whose support no pass so far has found. So it learns what to do
+when the obvious answer is wrong, and how sure to be of it: its log odds guide the search.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["OpenSignalsTask", "widen"]
 
 Rng = np.random.Generator
 FAMILY_SHARE = 0.4  # of the batches: the paper's kind of dictionary, where few other methods find anything
-DRAWN = 3  # times as many signals as a batch wants: about a third stays open
+DRAWN = 3  # times as many signals as a batch wants, after one pass: about a third stays open; once more for every other
 SIZES = {"state": 16, "hidden": 64, "heads": 4}
 NEW_WEIGHTS = 0.1  # their size relative to that of the usual initial weights: enough to learn from, no harm
 
@@ -78,11 +78,11 @@ class OpenSignalsTask(DictionariesTask):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", DuplicateAtomsWarning)  # nobody can tell them apart
-                X, Y = signals.sample(Phi, DRAWN * B, rng=rng, **options)
+                X, Y = signals.sample(Phi, (DRAWN + len(self.passes) - 1) * B, rng=rng, **options)
         except DuplicateAtomsWarning:
             return None
         logits, rows = self.open_rows(Phi, X, Y)
-        if len(rows) < B // 2:
+        if len(rows) < max(1, B // 2):
             return None
         return _inputs(Phi, Y[rows[:B]], logits[rows[:B]]), _support(X[rows[:B]])
 
@@ -110,6 +110,8 @@ class OpenSignalsTask(DictionariesTask):
                 X, Y = signals.sample(Phi, 4 * self.validation_signals, sparsity=d, rng=d)
                 earlier, rows = self.open_rows(Phi, X, Y)
                 rows = rows[: self.validation_signals]
+                if not len(rows):
+                    continue
                 logits, support = network(*_inputs(Phi, Y[rows], earlier[rows]))[-1], _support(X[rows])
                 if not torch.isfinite(logits).all():
                     raise FloatingPointError("scores became NaN or infinite")
@@ -146,7 +148,7 @@ def widen(network: LearnedSBL, weights: Weights) -> None:
     network : LearnedSBL
         Changed in place. What it has beyond the smaller one keeps a small part of its initial weights.
     weights : Weights
-        With as many iterations; as many heads, or none.
+        With as many iterations, and without heads unless all sizes are the same.
     """
     small = {name: torch.from_numpy(array) for name, array in as_arrays(weights).items()}
     if all(value.shape == small[name].shape for name, value in network.state_dict().items()):
@@ -180,7 +182,7 @@ def main(
         network = LearnedSBL(**SIZES)
         widen(network, passes[-1])
     task = OpenSignalsTask(passes, rng=seed)
-    learned_sbl.run(network, task, output, "recovery.later_passes", steps=steps, minutes=minutes, rate=rate)
+    learned_sbl.run(network, task, output, "recovery.train_later_passes", steps=steps, minutes=minutes, rate=rate)
 
 
 if __name__ == "__main__":
