@@ -261,6 +261,23 @@ def accuracy(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def presets(results: dict[str, Any]) -> str:
+    """Return both measures of one network after training by different recipes."""
+    parts = []
+    for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
+        rows = [
+            [
+                label.replace("-", " "),
+                f"{row['samples'] / 1e6:.1f}",
+                f"{row['processor_seconds'] / 60:.1f}",
+                *(f"{value:.3f}" for value in row[measure][:6]),
+            ]
+            for label, row in results.items()
+        ]
+        parts.append(table([name, "million signals", "minutes", *(f"d = {d}" for d in range(1, 7))], rows))
+    return "\n\n".join(parts)
+
+
 def _against(label: str, row: dict[str, Any], residual: dict[str, Any]) -> str:
     """Say where a method is ahead of the residual network for d ≥ 2, by more than two standard errors."""
     words = []
@@ -315,5 +332,6 @@ BENCHMARK_BLOCKS = {
     "solvers": ("solvers.json", solvers),
     "networks": ("networks.json", networks),
     "accuracy": ("accuracy.json", accuracy),
+    "presets": ("presets.json", presets),
     "stereo-accuracy": ("stereo.json", stereo),
 }
