@@ -176,7 +176,7 @@ def table(arguments: argparse.Namespace) -> None:
         | {name: result[name] for name in kept if name in result}
         for result in results
     }
-    target = arguments.results.with_name("accuracy.json")
+    target = arguments.results.with_suffix(".json")
     with atomic_write(target) as stream:
         stream.write(json.dumps(summary, indent=1).encode() + b"\n")
     draw(summary, target.with_suffix(".png"))

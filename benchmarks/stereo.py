@@ -1,6 +1,6 @@
 """Photometric stereo: accuracy on rendered and real photographs, speed as ratios, memory.
 
-    python benchmarks/stereo.py bunny materials real speed memory
+    python benchmarks/stereo.py bunny materials real rig speed memory
 
 Every part writes its figures to benchmarks/results/stereo.json. The real photographs are looked up in the folder that
 the environment variable MAXSPARSE_DATA names, else in ../shared/data; without them the part says so and is left out.
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+import maxsparse
 from maxsparse import dictionaries, stereo
 from maxsparse.stereo.output import write_png
 from maxsparse.stereo.scene import Scene
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "stereo.json"
 METHODS = ("ls", "l1", "sbl", "rnd4", "consensus", "auto")
 POOL, DRAWS = 80, 4
+STEPS = 600  # of tuning to a rig: about two minutes of one core
 
 
 def bunny() -> dict[str, Any]:
@@ -136,6 +138,57 @@ def real() -> dict[str, Any]:
             }
             print(f"{name:8} {method:9} {all_lights:6.2f}° with 96, {np.mean(ten):6.2f}° with 10", flush=True)
     return table
+
+
+def rig() -> dict[str, Any]:
+    """Mean angular error of ``auto`` with the bundled network and with that network tuned to the rig."""
+    import torch
+
+    from maxsparse.stereo.learned.rig import tuned_path
+
+    torch.set_num_threads(1)
+    table: dict[str, Any] = {}
+    for name, scene in rig_scenes():
+        models = {"bundled": None, "tuned": tuned_path(scene.lights, steps=STEPS)}
+        table[name] = {
+            label: round(stereo.estimate_normals(scene, model=model).mean_error, 3) for label, model in models.items()
+        }
+        print(f"{name:30} {table[name]}", flush=True)
+    return {
+        "mean degrees": table,
+        "steps": STEPS,
+        "seed": 0,
+        "processor seconds per step": round(seconds_per_step(), 3),
+        "command": "python benchmarks/stereo.py rig",
+        "versions": {"maxsparse": maxsparse.__version__, "torch": torch.__version__, "numpy": np.__version__},
+    }
+
+
+def rig_scenes() -> Iterator[tuple[str, Scene]]:
+    """Yield real scenes under 96 lights and a draw of 10, and the rendered one under a draw each of 10, 20 and 40."""
+    folder = data_folder()
+    if folder is not None:
+        objects = {name: stereo.load(folder / f"diligent_{name}.npz") for name in ("ball", "cat", "reading")}
+        for name, scene in objects.items():  # the lights of reading differ from those of the others a little
+            yield f"DiLiGenT {name}, 96 lights", scene
+        for name in ("ball", "cat"):
+            drawn = objects[name].select(np.random.default_rng(0).permutation(96)[:10])
+            yield f"DiLiGenT {name}, 10 lights", drawn
+    rendered = stereo.render(stereo.hemisphere_lights(POOL, rng=0), progress=True)
+    for q in (10, 20, 40):
+        drawn = rendered.select(np.random.default_rng(0).permutation(POOL)[:q])
+        yield f"rendered Bunny, {q} lights", drawn
+
+
+def seconds_per_step(steps: int = 30) -> float:
+    """Return what a step of tuning takes on one core."""
+    from maxsparse.stereo.learned.train import train
+
+    lights = stereo.hemisphere_lights(40, rng=0)
+    train(steps=3, lights=lights)
+    begun = time.process_time()
+    train(steps=steps, lights=lights)
+    return (time.process_time() - begun) / steps
 
 
 def speed() -> dict[str, Any]:
@@ -263,7 +316,7 @@ def data_folder() -> Path | None:
 
 
 def main() -> None:
-    parts = {"bunny": bunny, "materials": materials, "real": real, "speed": speed, "memory": memory}
+    parts = {"bunny": bunny, "materials": materials, "real": real, "rig": rig, "speed": speed, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="which parts to run; all by default")
     chosen = parser.parse_args().parts or list(parts)

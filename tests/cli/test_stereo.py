@@ -110,3 +110,20 @@ def test_intensities_are_taken(folder, tmp_path):
     assert plain.returncode == brighter.returncode == 0, plain.stderr + brighter.stderr
     a, b = (np.load(tmp_path / name / "albedo.npy") for name in "ab")
     np.testing.assert_allclose(b, a / 2, rtol=1e-5)
+
+
+def test_the_network_is_tuned_to_the_rig_once(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXSPARSE_CACHE", str(tmp_path / "cache"))
+    common = (str(folder), "--mesh", "", "--no-viewer", "-o", str(tmp_path / "out"))
+    done = run(*common, "--minutes", "0.002")
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "cache").iterdir()
+    normals, written = np.load(tmp_path / "out" / "normals.npy"), path.stat().st_mtime_ns
+    for option, value in (("--minutes", "0.002"), ("--model", str(path))):
+        assert run(*common, option, value).returncode == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "out" / "normals.npy"), normals)
+    assert path.stat().st_mtime_ns == written
+    refused = run(*common, "--minutes", "1", "--method", "ls")
+    assert refused.returncode == 1
+    assert "method 'ls' has no option 'minutes'" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -47,6 +47,11 @@ def estimate(
         bool | None,
         typer.Option(help="Divide the material that all pixels share out of the readings; by default with auto alone."),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Train for these lights, once: tunes the network of auto; with network, 10 by default."),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="File of the network that auto or network uses.")] = None,
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
     intensities: Annotated[Path | None, typer.Option(help="File of the lights' intensities, one row each.")] = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
@@ -75,7 +80,9 @@ def estimate(
         if not as_json:
             typer.echo(f"{scene!r}")
         check_request(output, K=K, meshes=formats)
-        result = stereo.estimate_normals(scene, method, material=material, progress=True)
+        given = {"minutes": minutes, "model": model}
+        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        result = stereo.estimate_normals(scene, method, material=material, progress=True, **options)
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
     seconds = time.perf_counter() - begun
     if as_json:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from maxsparse._progress import track
 from maxsparse._validation import FloatArray, RandomState, check_rng
 from maxsparse.metrics import angular_error
-from maxsparse.stereo.methods import Fit, find_method, takes_rng
+from maxsparse.stereo.methods import Fit, check_options, find_method, takes_rng
 from maxsparse.stereo.scene import FrameWarning, Scene
 
 __all__ = ["NormalMap", "check_frame", "estimate_normals"]
@@ -116,7 +116,8 @@ def estimate_normals(
     progress : bool, default=False
         Show a progress bar on a terminal if it takes more than two seconds.
     **options
-        Whatever else the method takes.
+        Whatever else the method takes: ``minutes=8`` tunes the network of ``"auto"`` to the scene's lights first, once
+        per rig (:func:`maxsparse.stereo.methods.auto.auto`).
 
     Returns
     -------
@@ -152,6 +153,7 @@ def estimate_normals(
     from maxsparse.stereo.methods.neighbours import decide
 
     solver = find_method(method)
+    check_options(method, options)
     if takes_rng(solver):
         options["rng"] = check_rng(rng)
     starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)

@@ -17,7 +17,7 @@ from maxsparse.stereo.learned.forward import weights_of
 if TYPE_CHECKING:
     from maxsparse.stereo.learned.model import ReadingNetwork
 
-__all__ = ["bundled_path", "bundled_weights", "load_network", "save_network"]
+__all__ = ["bundled_path", "bundled_weights", "load_network", "read_once", "save_network"]
 
 FORMAT = "maxsparse-reading-network-1"
 SIZES = ("rounds", "width", "state")
@@ -82,6 +82,20 @@ def bundled_path() -> Path:
 def bundled_weights() -> tuple[NDArray[np.float32], ...] | None:
     """Return the weights that come with the package, None where they were left out."""
     return load_weights(bundled_path()) if bundled_path().is_file() else None
+
+
+def read_once(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...]:
+    """Read weights as :func:`load_weights` does, once per version of the file."""
+    try:
+        changed = Path(path).stat().st_mtime_ns
+    except OSError as error:
+        raise ValueError(f"cannot read the model {os.fspath(path)!r}: {error.strerror}") from error
+    return _weights_at(os.fspath(path), changed)
+
+
+@lru_cache(maxsize=4)
+def _weights_at(path: str, changed: int) -> tuple[NDArray[np.float32], ...]:
+    return load_weights(path)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]], dict[str, int]]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import copy
+import itertools
 import math
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from maxsparse._progress import bar
+from maxsparse._validation import FloatArray, check_integer, check_number
 from maxsparse.stereo.learned.model import ReadingNetwork, Refined
 from maxsparse.stereo.learned.start import first_guess
 from maxsparse.stereo.learned.store import load_network, save_network
 from maxsparse.stereo.learned.synthesis import Readings, sample_lights, sample_readings
+from maxsparse.stereo.scene import check_lights
 
 __all__ = ["train"]
 
@@ -23,56 +29,113 @@ RATE = 2e-3
 READINGS_PER_STEP = 24_000
 
 
-def train(seconds: float, *, network: ReadingNetwork | None = None, seed: int = 0, log: bool = False) -> ReadingNetwork:
-    """Train for some time on rigs of 6 to 100 lights, a fresh one at every step.
+def train(
+    seconds: float | None = None,
+    *,
+    steps: int | None = None,
+    network: ReadingNetwork | None = None,
+    lights: FloatArray | None = None,
+    seed: int = 0,
+    log: bool = False,
+    progress: bool = False,
+) -> ReadingNetwork:
+    """Train on synthetic readings, for some time or for a number of steps.
 
     Parameters
     ----------
-    seconds : float
-        Time to train; the learning rate falls along a cosine over it.
+    seconds : float or None, default=None
+        Time to train; the learning rate falls along a cosine over it. How many steps that makes follows from the
+        machine, so the result is not the same everywhere.
+    steps : int or None, default=None
+        Steps to train, instead of `seconds`: a seed then gives the same weights every time.
     network : ReadingNetwork or None, default=None
-        Where to go on from; None starts afresh.
+        Where to go on from; it is left as it is. None starts afresh.
+    lights : ndarray of shape (q, 3) or None, default=None
+        Rig that every step uses. None draws a fresh one of 6 to 100 lights at every step.
     seed : int, default=0
-        Seeds the first weights and the data. The number of steps follows from the machine, so the result is not
-        the same everywhere.
+        Seeds the first weights and the data.
     log : bool, default=False
         Print the running error in degrees to standard error.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
 
     Returns
     -------
     network : ReadingNetwork
+        In evaluation mode.
     """
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    network = ReadingNetwork() if network is None else network.train()
+    schedule = _Schedule(seconds, steps)
+    rig = None if lights is None else torch.from_numpy(check_lights(lights, len(lights)).astype(np.float32))
+    generator = torch.Generator().manual_seed(check_integer(seed, "seed"))
+    if network is None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = ReadingNetwork()
+    else:
+        network = copy.deepcopy(network)
+    network.train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
-    begun, step, running = time.monotonic(), 0, []
-    while (done := (time.monotonic() - begun) / seconds) < 1:
-        for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1.0, step / 200 + 0.01) * (0.5 * (1 + math.cos(math.pi * done)) + 1e-3)
-        q = int(6 * (100 / 6) ** float(torch.rand(1, generator=generator)))
-        lights = sample_lights(q, generator)
-        truth = sample_readings(lights, READINGS_PER_STEP // q, generator)
-        start, guess = first_guess(truth.values.double().numpy(), lights.double().numpy())
-        refined = network(start.tensors())
-        loss = training_loss(refined, truth)
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
-        step += 1
-        first = torch.from_numpy(guess.normals).float()
-        with torch.no_grad():
-            running.append([_degrees(n, truth.normals) for n in (first, refined.path[0], refined.normals)])
-        if log and step % 100 == 0:
-            means = np.mean(running, axis=0)
-            running = []
-            print(
-                f"{step} {done:.0%} start {means[0]:.2f} first round {means[1]:.2f} last {means[2]:.2f}",
-                file=sys.stderr,
-                flush=True,
-            )
-    return network
+    running = []
+    label = "training on lights drawn at random" if lights is None else f"training for these {len(lights)} lights"
+    with bar(schedule.total, 0, label, progress) as advance:
+        for step, done in schedule.run(advance):
+            for group in optimiser.param_groups:
+                group["lr"] = RATE * min(1.0, step / 200 + 0.01) * (0.5 * (1 + math.cos(math.pi * done)) + 1e-3)
+            chosen = _draw_rig(generator) if rig is None else rig
+            running.append(_step(network, optimiser, chosen, generator))
+            if log and step % 100 == 99:
+                means = np.mean(running, axis=0)
+                running = []
+                said = f"start {means[0]:.2f} first round {means[1]:.2f} last {means[2]:.2f}"
+                print(f"{step + 1} {done:.0%} {said}", file=sys.stderr, flush=True)
+    return network.eval()
+
+
+class _Schedule:
+    """How long to train: seconds by the clock, or steps."""
+
+    def __init__(self, seconds: float | None, steps: int | None) -> None:
+        if (seconds is None) == (steps is None):
+            raise ValueError("give either seconds or steps")
+        self.steps = None if steps is None else check_integer(steps, "steps", low=1)
+        self.seconds = 0.0 if seconds is None else check_number(seconds, "seconds", low=0.0)
+
+    @property
+    def total(self) -> int:
+        """What a progress bar counts to."""
+        return self.steps or math.ceil(self.seconds)
+
+    def run(self, advance: Callable[[int], None]) -> Iterator[tuple[int, float]]:
+        """Yield the number of every step and the share of the training that is done before it."""
+        begun, shown = time.monotonic(), 0
+        for step in itertools.count():
+            passed = step if self.steps is not None else time.monotonic() - begun
+            advance(int(passed) - shown)
+            shown = int(passed)
+            if passed >= (self.steps or self.seconds):
+                return
+            yield step, passed / (self.steps or self.seconds)
+
+
+def _draw_rig(generator: torch.Generator) -> Tensor:
+    return sample_lights(int(6 * (100 / 6) ** float(torch.rand(1, generator=generator))), generator)
+
+
+def _step(
+    network: ReadingNetwork, optimiser: torch.optim.Optimizer, lights: Tensor, generator: torch.Generator
+) -> list[float]:
+    """Take one step on fresh readings; return the mean errors of start, first and last round, in degrees."""
+    truth = sample_readings(lights, max(1, READINGS_PER_STEP // len(lights)), generator)
+    start, guess = first_guess(truth.values.double().numpy(), lights.double().numpy())
+    refined = network(start.tensors())
+    loss = training_loss(refined, truth)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimiser.step()
+    first = torch.from_numpy(guess.normals).float()
+    with torch.no_grad():
+        return [_degrees(n, truth.normals) for n in (first, refined.path[0], refined.normals)]
 
 
 def training_loss(refined: Refined, truth: Readings) -> Tensor:

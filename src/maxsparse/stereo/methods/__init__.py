@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from maxsparse._validation import check_choice
 from maxsparse.stereo.methods._fit import Fit
 
-__all__ = ["METHODS", "Fit", "find_method", "register"]
+__all__ = ["METHODS", "Fit", "check_options", "find_method", "register"]
 
 METHODS: dict[str, str | Callable[..., Fit]] = {
     "ls": "maxsparse.stereo.methods.ls",
@@ -44,6 +44,18 @@ def register(name: str, method: Callable[..., Fit]) -> None:
     if name in METHODS:
         raise ValueError(f"a method named {name!r} exists already; choose another name")
     METHODS[name] = method
+
+
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Refuse an option that the method of that name does not take."""
+    parameters = inspect.signature(find_method(name)).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    known = [key for key in list(parameters)[2:] if key != "rng"]
+    for option in options:
+        if option not in known:
+            takes = f"its options are {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"method {name!r} has no option {option!r}; {takes}")
 
 
 def takes_rng(method: Callable[..., Fit]) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._validation import FloatArray
 from maxsparse.stereo.learned.forward import refine
+from maxsparse.stereo.learned.rig import tuned_path
 from maxsparse.stereo.learned.start import first_guess
-from maxsparse.stereo.learned.store import bundled_weights
+from maxsparse.stereo.learned.store import bundled_weights, read_once
 from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods.redescending import Refit, redescending
 
@@ -24,13 +27,26 @@ CLEAN = 0.01  # of the albedo: scatter up to which readings pass for matt; beyon
 OPEN = 4.0  # degrees between network and refit above which neighbours decide
 
 
-def auto(readings: FloatArray, lights: FloatArray) -> Fit:
-    """Fit by consensus, let the bundled network weigh every reading anew, and blend it with a robust refit.
+def auto(
+    readings: FloatArray,
+    lights: FloatArray,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    minutes: float | None = None,
+) -> Fit:
+    """Fit by consensus, let a network weigh every reading anew, and blend it with a robust refit.
 
     Parameters
     ----------
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
+    model : path or None, default=None
+        File of the network's weights, from :func:`maxsparse.stereo.learned.store.save_network`. None takes the bundled
+        ones, which serve every rig, unless `minutes` is given.
+    minutes : float or None, default=None
+        Time to tune the bundled network to these lights: once per rig and length of training, then it is taken from the
+        cache folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows how far
+        it is. None does not tune.
 
     Returns
     -------
@@ -45,8 +61,11 @@ def auto(readings: FloatArray, lights: FloatArray) -> Fit:
     maxsparse.stereo.methods.redescending.redescending : The refit.
     maxsparse.stereo.methods.neighbours.decide : Who decides where the two disagree.
     """
+    if model is not None and minutes is not None:
+        raise ValueError("give either model or minutes: a network that was read from a file is not tuned")
+    path = tuned_path(lights, minutes) if minutes is not None else model
+    weights = bundled_weights() if path is None else read_once(path)
     start, guess = first_guess(np.asarray(readings, dtype=np.float64), lights)
-    weights = bundled_weights()
     if weights is None:
         return guess
     answer = refine(start, weights)

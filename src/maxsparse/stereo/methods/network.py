@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from functools import lru_cache
@@ -16,6 +15,7 @@ from maxsparse import dictionaries
 from maxsparse._validation import FloatArray, check_integer
 from maxsparse.stereo.methods._fit import Fit, agreement
 from maxsparse.stereo.methods._kernels import fit_rows
+from maxsparse.stereo.rig_files import made_once, rig_file
 
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
@@ -65,10 +65,11 @@ def network(
     scene under them.
     """
     inliers = check_integer(inliers, "inliers", low=3, high=len(lights))
-    path = cached_path(lights, minutes) if model is None else Path(model)
-    if model is None and not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def make(path: Path) -> None:
         train_network(lights, path, minutes=minutes, device=device, progress=True)
+
+    path = made_once(cached_path(lights, minutes), make) if model is None else Path(model)
     scored = _load(str(path), path.stat().st_mtime_ns, device)
     Phi = dictionaries.lighting(lights)
     if scored.hyperparameters.get("n") != Phi.shape[0] or scored.hyperparameters.get("m") != Phi.shape[1]:
@@ -130,10 +131,7 @@ def train_network(
 
 def cached_path(lights: FloatArray, minutes: float = 10.0) -> Path:
     """Return where the network for these lights is kept, trained for so many minutes."""
-    folder = Path(os.environ.get("MAXSPARSE_CACHE", Path.home() / ".cache" / "maxsparse"))
-    rig = np.ascontiguousarray(lights, dtype=np.float64).round(6).tobytes()
-    key = hashlib.sha256(rig + f"{float(minutes):g}".encode()).hexdigest()[:16]
-    return folder / f"stereo-{len(lights)}-lights-{key}.safetensors"
+    return rig_file(lights, "stereo", f"{float(minutes):g}")
 
 
 def _gaussian(rng: np.random.Generator, size: int) -> NDArray[np.float64]:

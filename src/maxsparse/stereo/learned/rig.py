@@ -1,0 +1,65 @@
+"""The network of ``auto`` tuned to one rig of lights, and its place in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from maxsparse._validation import FloatArray, check_number
+from maxsparse.stereo.learned.store import bundled_path
+from maxsparse.stereo.rig_files import made_once, rig_file
+
+__all__ = ["tune", "tuned_path"]
+
+SHORTEST = 0.001  # minutes
+
+
+def tuned_path(lights: FloatArray, minutes: float | None = None, *, steps: int | None = None) -> Path:
+    """Return the file of the network tuned to these lights; it is trained where it is not there.
+
+    Parameters
+    ----------
+    lights : ndarray of shape (q, 3)
+    minutes : float or None, default=None
+        Time to train.
+    steps : int or None, default=None
+        Steps to train, instead of `minutes`: the same weights every time.
+
+    Returns
+    -------
+    path : Path
+    """
+    if minutes is not None:
+        minutes = check_number(minutes, "minutes", low=SHORTEST)
+    length = f"{steps} steps" if minutes is None else f"{minutes:g}"
+    # Another version of the package may come with other weights, and what was tuned from these is not theirs.
+    path = rig_file(lights, "stereo-auto", f"{length} {_bundled_digest()}")
+    return made_once(path, lambda made: tune(lights, made, minutes=minutes, steps=steps))
+
+
+def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps: int | None = None) -> None:
+    """Tune the bundled network to a rig and write it, whole or, on Ctrl-C, not at all.
+
+    Parameters
+    ----------
+    lights : ndarray of shape (q, 3)
+    path : Path
+        File to write.
+    minutes : float or None, default=None
+    steps : int or None, default=None
+        Instead of `minutes`: the same weights every time.
+    """
+    from maxsparse.stereo.learned.store import load_network, save_network
+    from maxsparse.stereo.learned.train import train  # torch: only where there is something to train
+
+    first = load_network(bundled_path()) if bundled_path().is_file() else None
+    seconds = None if minutes is None else 60 * minutes
+    network = train(seconds, steps=steps, network=first, lights=lights, progress=True)
+    save_network(network, path)
+
+
+@cache
+def _bundled_digest() -> str:
+    path = bundled_path()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
