@@ -68,8 +68,8 @@ def to_onnx(
     """Write the network of a model to an ONNX file that needs nothing but an ONNX runtime.
 
     The file has one input ``y`` (batch, n), float64, and one output ``scores`` (batch, m), float32, for batches of any
-    size. Whitening and scaling are inside. It is written only after onnxruntime gave the scores of this package, to
-    1e-4.
+    size; of the bundled networks it holds that of the first pass. Whitening and scaling are inside. It is written only
+    after onnxruntime gave the scores of this package, to 1e-4.
 
     Parameters
     ----------
