@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,11 +13,13 @@ from maxsparse._validation import FloatArray, check_integer
 from maxsparse.recovery._refit import Problem
 from maxsparse.recovery.certificate import certify_rows, spark_bound
 from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
-from maxsparse.recovery.search import check_budget, search
+from maxsparse.recovery.search import Budget, check_budget, search
 from maxsparse.result import Result
 from maxsparse.solvers._kernels import residual_norms
 
 __all__ = ["Recovery", "Scorer", "Steps", "blank"]
+
+GLANCE = 50  # sets that are tried before a later pass, which costs as much as several hundred
 
 Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
 
@@ -78,7 +80,8 @@ class Steps:
     problem: Problem
     scorer: Scorer
     noise: float
-    options: dict[str, Any]
+    budget: Budget
+    seed: int
     spark: int
 
     @classmethod
@@ -86,9 +89,9 @@ class Steps:
         cls, Phi: FloatArray, problem: Problem, scorer: Scorer, *, noise: float, budget: int | str, seed: int
     ) -> Steps:
         """Check the options of the search and bound the spark of Φ."""
-        options = {"budget": check_budget(budget), "seed": check_integer(seed, "random_state")}
+        checked = check_budget(budget), check_integer(seed, "random_state")
         exact = np.asarray(Phi, dtype=np.float64)
-        return cls(exact, problem, scorer, noise, options, spark_bound(exact) if noise == 0 else 2)
+        return cls(exact, problem, scorer, noise, *checked, spark_bound(exact) if noise == 0 else 2)
 
     def __call__(self, Y: NDArray[np.float64], out: Recovery, progress: bool = False) -> None:
         """Recover signals (N, n); write to the arrays of `out`."""
@@ -98,15 +101,18 @@ class Steps:
         """Decode, look again, search and certify."""
         scores = np.asarray(self.scorer(Y, 0.0)[0])
         X, found = decode_exact(self.problem, Y, scores)
-        rest = np.flatnonzero(~found)
-        if isinstance(self.scorer, LooksAgain):
+        if isinstance(self.scorer, LooksAgain) and self.scorer.passes > 0:
+            self._search(Y, scores, X, found, out, Budget(min(GLANCE, self.budget.sets)), progress)
             for number in range(self.scorer.passes):
+                rest = np.flatnonzero(~found)
                 again = self.scorer.again(Y[rest], scores[rest], number)
                 finite = np.isfinite(again).all(axis=1, keepdims=True)  # absurd weights of a file have overflown
                 scores[rest] = np.where(finite, again, scores[rest])
                 X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
-                rest = np.flatnonzero(~found)
-        X[rest], found[rest], sets = search(self.problem, Y[rest], scores[rest], progress=progress, **self.options)
+            left = replace(self.budget, sets=max(0, self.budget.sets - GLANCE))
+        else:
+            left = self.budget
+        self._search(Y, scores, X, found, out, left, progress)
         certificates = certify_rows(self.problem, Y, X, self.spark)
         # What stays open gets the sparse guess of the scores, uncertified, with its residual.
         still = np.flatnonzero(~found)
@@ -114,7 +120,23 @@ class Steps:
         out.coef[:], out.scores[:], out.converged[:] = X, scores, found
         out.certified[:], out.argument[:] = certificates.certified, certificates.argument
         out.residual[:] = residual_norms(Y, self.problem.atoms, X)
-        out.iterations[rest] = sets
+
+    def _search(
+        self,
+        Y: NDArray[np.float64],
+        scores: NDArray[Any],
+        X: NDArray[np.float64],
+        found: NDArray[np.bool_],
+        out: Recovery,
+        budget: Budget,
+        progress: bool,
+    ) -> None:
+        """Search for the signals that are not found yet; write to X and `found` what is, and count the sets."""
+        rest = np.flatnonzero(~found)
+        X[rest], found[rest], sets = search(
+            self.problem, Y[rest], scores[rest], budget=budget, seed=self.seed, progress=progress
+        )
+        out.iterations[rest] += sets
 
     def _noisy(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
         """Estimate and check for stability."""
