@@ -91,10 +91,6 @@ def fit(
     chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
         raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
-    if output is not None and checkpoint_path(output).exists():
-        raise ValueError(
-            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
-        )
     if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("several processes need one seed: give rng=")
     seed = check_seed(rng)
@@ -132,6 +128,8 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
     network : SignalNetwork
     report : Report
     """
+    if fixed := sorted(options.keys() & {"minutes", "samples", "resume"}):
+        raise ValueError(f"resume takes no {fixed[0]}=: it is in the checkpoint; leave it away")
     path = checkpoint_path(output)
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")
