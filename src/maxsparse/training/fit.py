@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from maxsparse import signals
 from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
-from maxsparse.networks import NETWORKS, SignalNetwork, build
+from maxsparse.networks import NETWORKS, SignalNetwork, build, check_hyperparameters
 from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
@@ -95,6 +95,7 @@ def fit(
         raise ValueError("several processes need one seed: give rng=")
     seed = check_seed(rng)
     details = dict(hyperparameters or {})
+    check_hyperparameters(network, details, but=("n", "m"))
     loss = _loss_for(network, loss, details)
     task = SupportTask(
         dictionary,

@@ -1,7 +1,7 @@
 """Train learned SBL on many dictionaries, so that it serves those it never saw, or tune it to one.
 
-``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights so far in OUTPUT, and beside it a checkpoint
-until the run is finished. After a kill the same command goes on and ends with the same bits.
+``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
+beside it a checkpoint until the run is finished. After a kill the same command goes on and ends with the same bits.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def train(
     minutes, samples : float, int or None, default=None
         Budget; whichever is spent first ends the run. Without either, the samples that go with the settings.
     output : path or None, default=None
-        Model file for the best weights so far. The checkpoint is kept beside it until the run is finished. None writes
-        nothing.
+        Model file for the best weights so far, from the first validation on. The checkpoint is kept beside it until the
+        run is finished. None writes nothing.
     resume : bool, default=False
         Go on from the checkpoint of `output`; without it, a run whose checkpoint is there is not overwritten.
     device : str, default="auto"
