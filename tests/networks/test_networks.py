@@ -150,7 +150,8 @@ def test_a_dictionary_of_low_rank():
         ({"width": 0}, "width must be from 1"),
         ({"residual": "False"}, "residual must be true or false, got 'False'"),
         ({"activation": "tanh"}, "activation must be one of"),
-        ({"colour": 1}, "unexpected keyword argument 'colour'"),
+        ({"colour": 1}, "'residual' has no hyperparameter 'colour' to set; known are depth, width, residual, "),
+        ({"n": 3}, "no hyperparameter 'n' to set; known are depth, width"),
         ({"output": "x"}, "output must be one of"),
         ({"name": "lstm", "cell": "rnn"}, "cell must be one of"),
         ({"name": "iht_net", "sigma": 0.0}, "sigma must be from"),
@@ -161,6 +162,19 @@ def test_bad_hyperparameters(options, message):
     name = options.pop("name", "residual")
     with pytest.raises(ValueError, match=message):
         networks.build(name, PHI, **options)
+
+
+@pytest.mark.parametrize("where", ["respond", "inference"])
+def test_an_error_while_scoring_leaves_a_network_in_training(monkeypatch, where):
+    network = networks.build("ista_net", PHI, depth=2, rng=0).train()
+
+    def failing(*_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(network, where, failing)
+    with pytest.raises(RuntimeError, match="no memory"):
+        network.scores(np.ones((2, PHI.shape[0])))
+    assert network.training
 
 
 def test_register():
@@ -174,7 +188,11 @@ def test_register():
     try:
         assert networks.create("mine", size=3).hyperparameters == {"size": 3}
         assert Mine.name == "mine"
-        with pytest.raises(ValueError, match="unexpected keyword argument 'n'"):
+        with pytest.raises(ValueError, match="'mine' is not made for one dictionary; use create"):
             networks.build("mine", PHI)
+        with pytest.raises(ValueError, match="'mine' has no hyperparameter 'n' to set; known are size"):
+            networks.create("mine", n=3)
+        with pytest.raises(ValueError, match="missing 1 required keyword-only argument: 'size'"):
+            networks.create("mine")
     finally:
         del networks.NETWORKS["mine"]

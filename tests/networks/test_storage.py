@@ -108,7 +108,7 @@ def test_foreign_files(tmp_path, path):
         ({"hyperparameters": {"n": 6, "m": 12, "width": 9, "depth": 4}}, "size mismatch"),
         ({"hyperparameters": {"n": 6, "m": 12, "width": 10**6, "depth": 4}}, "size mismatch"),
         ({"hyperparameters": {"n": 6, "m": 12, "width": 8, "depth": 6}}, "Missing key"),
-        ({"hyperparameters": {"evil": 1}}, "keyword"),
+        ({"hyperparameters": {"evil": 1}}, "no hyperparameter 'evil'"),
         ({"hyperparameters": 5}, "does not describe a network"),
         ({"about": 3}, "about"),
     ],

@@ -3,6 +3,8 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -135,7 +137,18 @@ def test_schedules():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"optimiser": "lion"}, {"schedule": "x"}, {"learning_rate": -1.0}, {"batch_size": 0}, {"ema": 2.0}]
+    "changes",
+    [
+        {"optimiser": "lion"},
+        {"schedule": "x"},
+        {"learning_rate": -1.0},
+        {"batch_size": 0},
+        {"ema": 2.0},
+        {"ema": 1.0},
+        {"clip": 0.0},
+        {"samples": 0},
+        {"set_size": 1.5},
+    ],
 )
 def test_bad_settings(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
@@ -246,6 +259,114 @@ def test_interruption_saves_and_says_how_to_resume(tmp_path, number):
     training.train(whole, task, QUICK, samples=64 * 32, n_threads=1)
     for key, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[key])
+
+
+@pytest.mark.parametrize("where", ["batch", "validate"])
+def test_an_interruption_at_the_very_end_reaches_the_caller_of_a_finished_run(tmp_path, monkeypatch, where):
+    output = tmp_path / "m.safetensors"
+    network, task = make()
+    function = getattr(task, where)
+
+    def interrupted(*arguments):
+        if where == "validate" or arguments[0] == 63:
+            os.kill(os.getpid(), signal.SIGINT)
+        return function(*arguments)
+
+    monkeypatch.setattr(task, where, interrupted)
+    with pytest.raises(training.InterruptedTraining, match=r"at the end of the budget; '.*m\.safetensors' is complete"):
+        training.train(network, task, QUICK.but(rounds=1), samples=64 * 32, output=output, n_threads=1)
+    model = networks.load(output)
+    assert model.about["report"]["finished"]
+    assert not checkpoint_path(output).exists()
+    assert not network.training
+    for key, value in model.network.state_dict().items():
+        assert torch.equal(value, network.state_dict()[key])
+
+
+def test_an_unfinished_run_is_not_overwritten(interrupted):
+    content = checkpoint_path(interrupted).read_bytes()
+    network, task = make()
+    with pytest.raises(ValueError, match="an unfinished run is in"):
+        training.train(network, task, QUICK, samples=32, output=interrupted)
+    assert checkpoint_path(interrupted).read_bytes() == content
+
+
+@pytest.mark.parametrize("option", [{"minutes": 1.0}, {"samples": 9}, {"resume": True}])
+def test_a_resumed_run_keeps_its_budget(interrupted, option):
+    with pytest.raises(ValueError, match=f"resume takes no {next(iter(option))}=: it is in the checkpoint"):
+        training.resume(interrupted, **option)
+
+
+def test_skipped_steps_are_counted_on_after_an_interruption(tmp_path, monkeypatch):
+    monkeypatch.setattr(training.run, "MOST_SKIPPED", 5)
+    output, options = tmp_path / "m.safetensors", {"samples": 64 * 32, "n_threads": 1}
+    for steep, resume, error in (((0, 1, 2), False, KeyboardInterrupt), (range(99), True, training.DivergenceError)):
+        network, _ = make()
+        task = Steep(PHI, sparsity=2, rng=0, validation_signals=10)
+        task.steep = tuple(steep)
+        batch = task.batch
+
+        def interrupting(number, *arguments, batch=batch):
+            if number == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+            return batch(number, *arguments)
+
+        monkeypatch.setattr(task, "batch", interrupting)
+        with pytest.raises(error):
+            training.train(network, task, QUICK, output=output, resume=resume, **options)
+    assert task.count == 1  # two more, after three before the interruption
+
+
+class Shaky(training.SupportTask):
+    """Cannot be validated."""
+
+    def validate(self, network):
+        raise FloatingPointError("scores became NaN")
+
+
+def test_a_validation_that_fails_ends_the_run():
+    with pytest.raises(training.DivergenceError, match="scores became NaN after"):
+        training.train(make()[0], Shaky(PHI, sparsity=2, rng=0), QUICK, samples=64, n_threads=1)
+
+
+def test_processes_agree(tmp_path):
+    """Any process may ask for an end; a validation that fails in the first one ends all; the value is the first's."""
+    code = tmp_path / "run.py"
+    code.write_text(
+        "import math, os, signal\n"
+        "from torch import distributed\n"
+        "from maxsparse import dictionaries, networks, training\n"
+        "from maxsparse.training.processes import Processes\n"
+        "rank = int(os.environ['RANK'])\n"
+        "distributed.init_process_group('gloo')\n"
+        "with Processes.join('cpu', 1) as processes:\n"
+        "    assert processes.agree(0.3 + rank, rank == 1, False) == (0.3, True, False)\n"
+        "    assert math.isnan(processes.agree(math.nan if rank == 0 else 1.0)[0])\n"
+        "class Task(training.SupportTask):\n"
+        "    ill = False\n"
+        "    def batch(self, number, *arguments):\n"
+        "        if not self.ill and rank == 1 and number == 3:\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        return super().batch(number, *arguments)\n"
+        "    def validate(self, network):\n"
+        "        raise FloatingPointError('ill')\n"
+        "Phi = dictionaries.gaussian(8, 16, rng=0)\n"
+        "settings = training.PRESETS['modern'].but(batch_size=32, rounds=1)\n"
+        "for ill, error in ((False, training.InterruptedTraining), (True, training.DivergenceError)):\n"
+        "    task = Task(Phi, sparsity=2, rng=0)\n"
+        "    task.ill = ill\n"
+        "    network = networks.build('residual', Phi, width=16, depth=4, rng=0)\n"
+        "    try:\n"
+        "        training.train(network, task, settings, samples=320, device='cpu', n_threads=1)\n"
+        "    except error as stop:\n"
+        "        assert ill or 'after 128 signals' in str(stop), stop\n"
+        "    else:\n"
+        "        raise AssertionError\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(code)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def test_training_outside_the_main_thread():

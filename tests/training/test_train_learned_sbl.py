@@ -11,7 +11,7 @@ import pytest
 import torch
 import typer
 
-from maxsparse import dictionaries, networks, training
+from maxsparse import SparseRecoverer, dictionaries, networks, training
 from maxsparse.recovery.scores import as_arrays, bundled_weights, read_weights
 from maxsparse.training import checkpoint_path, data_dictionaries, learned_sbl, loop
 from maxsparse.training.checkpoint import read_checkpoint
@@ -63,6 +63,34 @@ def test_processes_share_a_batch(count):
     assert own == [len(support) // count] * count
     torch.testing.assert_close(torch.cat([target for _, target in shares]), support[: sum(own)])
     torch.testing.assert_close(torch.cat([given.Z for given, _ in shares]), inputs.Z[: sum(own)])
+
+
+def test_more_processes_than_signals_are_refused():
+    with pytest.raises(ValueError, match="a batch of 32 signals cannot be shared by 64 processes; start fewer"):
+        DictionariesTask(PHI, rng=0).batch(0, 256, slice(0, 4), CPU)
+
+
+def test_another_device_than_the_cpu_is_refused():
+    with pytest.raises(ValueError, match=r"got 'cuda:0'; train with device=\"cpu\""):
+        DictionariesTask(PHI, rng=0).batch(0, 256, slice(0, 256), torch.device("cuda", 0))
+
+
+@pytest.mark.parametrize("noisy_share", [0.0, 1.0])
+@pytest.mark.parametrize("shape", [(20, 5), (1, 1), (5, 5), (2, 1)])
+def test_tall_and_square_dictionaries_have_signals(shape, noisy_share):
+    Phi = np.random.default_rng(0).standard_normal(shape)
+    task = DictionariesTask(Phi, noisy_share=noisy_share, validation_signals=5, rng=0)
+    sizes = torch.cat([task.batch(number, 32, slice(0, 32), CPU)[1].sum(axis=1) for number in range(5)])
+    assert sizes.min() == 1
+    assert sizes.max() <= max(1, shape[1] - (shape[0] > 1))  # not all atoms at once, where there is a choice
+    with torch.no_grad():
+        assert 0.0 <= task.validate(network())["score"] <= 1.0
+
+
+@pytest.mark.parametrize("shape", [(20, 5), (1, 1)])
+def test_tall_and_square_dictionaries_are_tuned_to(shape):
+    model = SparseRecoverer(np.random.default_rng(0).standard_normal(shape)).fit(minutes=0.001)
+    assert np.isfinite(model.weights_.first).all()
 
 
 def test_training_lowers_the_loss_and_raises_the_accuracy(monkeypatch):
@@ -135,6 +163,29 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch, problems,
     assert "belongs to another run: its hyperparameters" in capsys.readouterr().err
 
 
+def test_a_run_for_one_dictionary_does_not_go_on_without_it(tmp_path, monkeypatch, problems):
+    output = tmp_path / "m.safetensors"
+    with monkeypatch.context() as patch:
+        patch.setattr(DictionariesTask, "loss", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            training.train(network(), DictionariesTask(PHI, rng=0), QUICK, samples=256, output=output, device="cpu")
+    with pytest.raises(ValueError, match="another run: its arrays are Phi, not nothing"):
+        training.train(network(), DictionariesTask(rng=0), QUICK, samples=256, output=output, resume=True, device="cpu")
+
+
+def test_a_finished_model_and_a_missing_folder_are_named(tmp_path, problems, capsys):
+    output = tmp_path / "m.safetensors"
+    learned_sbl.main(output, steps=1, state=2, hidden=6)
+    content = output.read_bytes()
+    with pytest.raises(typer.Exit):
+        learned_sbl.main(output, steps=2, state=2, hidden=6)
+    assert "m.safetensors' is finished; remove it to train again" in capsys.readouterr().err
+    assert output.read_bytes() == content
+    with pytest.raises(typer.Exit):
+        learned_sbl.main(tmp_path / "nowhere" / "m.safetensors", steps=1)
+    assert "nowhere' does not exist; make it first" in capsys.readouterr().err
+
+
 def test_it_is_not_trained_for_one_dictionary_by_fit():
     with pytest.raises(ValueError, match="'learned_sbl' is not made for one dictionary"):
         training.fit(PHI, "learned_sbl", samples=100)
@@ -155,7 +206,9 @@ def test_tuning_gives_the_average_and_leaves_the_threads_alone(monkeypatch):
         averages.append(self.average.module.first.weight.detach().clone())
 
     monkeypatch.setattr(training.run.Run, "step", recording)
+    state = torch.get_rng_state()
     before, after = tune(minutes=0.01)
+    assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == threads
     np.testing.assert_array_equal(after["first.weight"], averages[-1].numpy())
     assert {name: value.shape for name, value in after.items()} == {name: a.shape for name, a in before.items()}
@@ -194,6 +247,7 @@ def test_two_processes_train_it(tmp_path):
         command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("m.safetensors: 6 batches") == 1  # the first process alone speaks
     assert networks.load(output).about["report"]["batches"] == 6
 
 

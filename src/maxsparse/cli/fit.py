@@ -75,8 +75,8 @@ def fit(
 ) -> None:
     """Make a model for one dictionary: the bundled network, tuned if you like, or a network of the paper, trained.
 
-    While a network of the paper trains, the best weights so far are in MODEL all the time, the state of the run in a
-    checkpoint beside it. Ctrl-C saves and says how to go on.
+    While a network of the paper trains, the state of the run is in a checkpoint beside MODEL and, from the first
+    validation on, the best weights so far are in MODEL. Ctrl-C saves and says how to go on.
 
     Example: maxsparse fit Phi.npy -o model.safetensors
 

@@ -13,7 +13,9 @@ takes keyword arguments that JSON can hold, and ``register("mine", Mine)``.
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Iterable
+from typing import Any, cast
 
 import torch
 from numpy.typing import ArrayLike
@@ -63,10 +65,24 @@ def create(name: str, **hyperparameters: Any) -> Network:
     network : Network
     """
     network = NETWORKS[check_choice(name, "network", tuple(NETWORKS))]
+    check_hyperparameters(name, hyperparameters)
     try:
         return network(**hyperparameters)
     except TypeError as error:
         raise ValueError(f"network {name!r}: {error}") from error
+
+
+def check_hyperparameters(name: str, given: Iterable[str], but: tuple[str, ...] = ()) -> None:
+    """Refuse hyperparameters that a network does not have; those in `but` are not the caller's to give."""
+    parameters = inspect.signature(NETWORKS[name]).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    known = [parameter for parameter in parameters if parameter not in but]
+    for hyperparameter in given:
+        if hyperparameter not in known:
+            raise ValueError(
+                f"network {name!r} has no hyperparameter {hyperparameter!r} to set; known are {', '.join(known)}"
+            )
 
 
 def build(
@@ -101,11 +117,12 @@ def build(
     """
     dictionary = check_dictionary(Phi)
     n, m = dictionary.shape
+    if not issubclass(NETWORKS[check_choice(name, "network", tuple(NETWORKS))], SignalNetwork):
+        raise ValueError(f"network {name!r} is not made for one dictionary; use create()")
+    check_hyperparameters(name, hyperparameters, but=("n", "m"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(check_rng(rng).integers(2**63)))
-        network = create(name, n=n, m=m, **hyperparameters)
-    if not isinstance(network, SignalNetwork):
-        raise ValueError(f"network {name!r} is not made for one dictionary; use create()")
+        network = cast(SignalNetwork, create(name, n=n, m=m, **hyperparameters))
     network.start_from(dictionary, Y, noise=noise)
     return network
 

@@ -149,14 +149,17 @@ class SignalNetwork(Network):
         device = self.W.device
         training = self.training
         self.eval()  # `fast` may be this very network
-        with torch.inference_mode():
-            for start in range(0, len(signals), batch_size):
-                rows = signals[start : start + batch_size]
-                padded = np.zeros((len(rows) + -len(rows) % ROWS, self.n), dtype=signals.dtype)
-                padded[: len(rows)] = rows
-                outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
-                out[start : start + len(rows)] = (outputs.abs() if self.output == "estimate" else outputs).cpu().numpy()
-        self.train(training)
+        try:
+            with torch.inference_mode():
+                for start in range(0, len(signals), batch_size):
+                    rows = signals[start : start + batch_size]
+                    padded = np.zeros((len(rows) + -len(rows) % ROWS, self.n), dtype=signals.dtype)
+                    padded[: len(rows)] = rows
+                    outputs = fast(torch.from_numpy(padded).to(device))[: len(rows)]
+                    found = outputs.abs() if self.output == "estimate" else outputs
+                    out[start : start + len(rows)] = found.cpu().numpy()
+        finally:
+            self.train(training)
         return out
 
     def _check_size(self, signals: FloatArray) -> None:
@@ -174,8 +177,10 @@ class SignalNetwork(Network):
         if self._fast is None or self._fast[0] != version:
             training = self.training
             self.eval()
-            with torch.no_grad():
-                # A tuple hides it from nn.Module, which would otherwise list it as a submodule.
-                self._fast = (version, self.inference())
-            self.train(training)
+            try:
+                with torch.no_grad():
+                    # A tuple hides it from nn.Module, which would otherwise list it as a submodule.
+                    self._fast = (version, self.inference())
+            finally:
+                self.train(training)
         return self._fast[1]

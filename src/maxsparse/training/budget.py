@@ -21,7 +21,7 @@ class Report:
     batches, samples : int
         Steps taken and signals seen.
     seconds : float
-        Time spent training, validation included, over all parts of an interrupted run.
+        Time spent training, over all parts of an interrupted run, validations included but for the last one.
     skipped : int
         Steps left out because their gradient was not finite.
     loss : float

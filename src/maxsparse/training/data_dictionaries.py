@@ -28,6 +28,8 @@ class DictionariesTask:
 
     Dictionary and signals of a batch come from the seed and from its number alone. A batch has
     :func:`signals_per_batch` signals, so that all cost about the same, but never more than the settings' batch size.
+    It is for the CPU. Learned SBL limits the gradients of outlying signals among those of one process, so that several
+    processes do not end with the bits of one.
 
     Parameters
     ----------
@@ -64,12 +66,18 @@ class DictionariesTask:
 
     def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Inputs, Tensor]:
         """Return what the network is given and the supports (B, m); processes have equally many of the B signals."""
+        if device.type != "cpu":
+            raise ValueError(f"device must be 'cpu' for learned SBL, got {str(device)!r}; train with device=\"cpu\"")
         inputs, support = self.draw(number, size)
         part = rows.stop - rows.start
         share = len(support) * part // size
+        if not share:
+            raise ValueError(
+                f"a batch of {len(support)} signals cannot be shared by {size // part} processes; start fewer of them"
+            )
         own = slice(rows.start // part * share, (rows.start // part + 1) * share)
-        noise, earlier = (None if a is None else a[own].to(device) for a in (inputs.noise, inputs.earlier))
-        return Inputs(inputs.dictionary, inputs.Z[own].to(device), noise, earlier), support[own].to(device)
+        noise, earlier = (None if a is None else a[own] for a in (inputs.noise, inputs.earlier))
+        return Inputs(inputs.dictionary, inputs.Z[own], noise, earlier), support[own]
 
     def draw(self, number: int, size: int) -> tuple[Inputs, Tensor]:
         """Draw a whole batch, of at most `size` signals."""
@@ -105,7 +113,8 @@ class DictionariesTask:
     def _problems(self) -> list[tuple[str, NDArray[np.float64], list[int]]]:
         if self.Phi is not None:
             n, m = self.Phi.shape
-            return [(f"given {n}x{m}", self.Phi, sorted({max(1, round(share * n)) for share in (0.2, 0.3, 0.4)}))]
+            sparsities = sorted({max(1, round(share * min(n, m))) for share in (0.2, 0.3, 0.4)})
+            return [(f"given {n}x{m}", self.Phi, sparsities)]
         return [
             ("decaying 20x100", dictionaries.decaying(20, 100, rng=10**6), [5, 6, 7, 8, 9, 10]),
             ("gaussian 30x60", dictionaries.gaussian(30, 60, rng=10**6), [10, 14]),
@@ -154,7 +163,7 @@ def draw_batch(
     noisy_share : float, default=0.3
         Share of the batches with noise.
     most : int, default=256
-        Signals in the batch, unless there are so many atoms that fewer do.
+        Upper bound on the number of signals; :func:`signals_per_batch` may ask for fewer.
 
     Returns
     -------
@@ -168,15 +177,15 @@ def draw_batch(
     n, m = Phi.shape
     B = min(most, signals_per_batch(m))
     # Around and past the transition; it lies lower where there are many atoms to choose from, or noise.
-    high = min(0.75, 0.5 + 0.25 * n / m) * n
+    rank = min(n, m)
+    high = min(0.75, 0.5 + 0.25 * n / m) * rank
     noisy = rng.random() < noisy_share
     snr_db = rng.uniform(10.0, 60.0) if noisy else None
     if snr_db is not None:
         high *= 0.4 + 0.4 * snr_db / 60.0
-    low = max(1, round(0.15 * n * (0.5 if noisy else 1.0)))
-    X, Y = signals.sample(
-        Phi, B, sparsity=(low, max(low + 1, round(high))), amplitudes=draw_amplitudes(rng), snr_db=snr_db, rng=rng
-    )
+    low = max(1, round(0.15 * rank * (0.5 if noisy else 1.0)))
+    sparsity = (low, min(m, max(low + 1, round(high))))
+    X, Y = signals.sample(Phi, B, sparsity=sparsity, amplitudes=draw_amplitudes(rng), snr_db=snr_db, rng=rng)
     if snr_db is None:
         dictionary, noise = whiten(Phi), None
     else:
@@ -216,6 +225,7 @@ def _clustered(rng: Rng, n: int, m: int) -> NDArray[np.float64]:
 
 
 def _lighting(rng: Rng, n: int, m: int) -> NDArray[np.float64]:
+    """Draw a rig of n + 3 lights; m is not asked, since such a dictionary has an atom per light."""
     lights = rng.standard_normal((n + 3, 3)) * [0.5, 0.5, 0.2] + [0.0, 0.0, 1.0]
     return np.asarray(dictionaries.lighting(lights / np.linalg.norm(lights, axis=1, keepdims=True)), dtype=np.float64)
 

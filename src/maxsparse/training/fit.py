@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from maxsparse import signals
 from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
-from maxsparse.networks import NETWORKS, SignalNetwork, build
+from maxsparse.networks import NETWORKS, SignalNetwork, build, check_hyperparameters
 from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
@@ -91,14 +91,11 @@ def fit(
     chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
         raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
-    if output is not None and checkpoint_path(output).exists():
-        raise ValueError(
-            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
-        )
     if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("several processes need one seed: give rng=")
     seed = check_seed(rng)
     details = dict(hyperparameters or {})
+    check_hyperparameters(network, details, but=("n", "m"))
     loss = _loss_for(network, loss, details)
     task = SupportTask(
         dictionary,
@@ -132,6 +129,8 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
     network : SignalNetwork
     report : Report
     """
+    if fixed := sorted(options.keys() & {"minutes", "samples", "resume"}):
+        raise ValueError(f"resume takes no {fixed[0]}=: it is in the checkpoint; leave it away")
     path = checkpoint_path(output)
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")

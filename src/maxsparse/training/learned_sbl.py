@@ -1,11 +1,12 @@
 """Train learned SBL on many dictionaries, so that it serves those it never saw, or tune it to one.
 
-``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights so far in OUTPUT, and beside it a checkpoint
-until the run is finished. After a kill the same command goes on and ends with the same bits.
+``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
+beside it a checkpoint until the run is finished. After a kill the same command goes on and ends with the same bits.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -80,7 +81,8 @@ def tune(
         The loss or the gradient stayed NaN or infinite.
     """
     iterations, hidden = weights["moment"].shape
-    network = LearnedSBL(iterations=iterations, state=len(weights["last.bias"]) - 2, hidden=hidden)
+    with torch.random.fork_rng(devices=[]):  # the weights it draws are replaced; the caller's generator stays put
+        network = LearnedSBL(iterations=iterations, state=len(weights["last.bias"]) - 2, hidden=hidden)
     network.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     task = DictionariesTask(Phi, noisy_share=NOISY_SHARE if noise > 0 else 0.0, rng=seed)
     settings = TUNING.but(batch_size=signals_per_batch(Phi.shape[1]))
@@ -121,6 +123,8 @@ def run(
 ) -> None:
     """Train from the command line ``python -m maxsparse.MODULE``, on one core, resuming where there is a checkpoint.
 
+    A finished model is never overwritten. Under torchrun the first process alone speaks.
+
     Parameters
     ----------
     network : Network
@@ -136,7 +140,13 @@ def run(
     rate : float
         Learning rate.
     """
+    first = int(os.environ.get("RANK", "0")) == 0
+    resume = checkpoint_path(output).exists()
     try:
+        if not output.parent.is_dir():
+            raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
+        if output.exists() and not resume:
+            raise ValueError(f"{str(output)!r} is finished; remove it to train again")
         report = train(
             network,
             task,
@@ -144,18 +154,20 @@ def run(
             minutes=minutes,
             samples=steps * SETTINGS.batch_size,
             output=output,
-            resume=checkpoint_path(output).exists(),
+            resume=resume,
             device="cpu",
             n_threads=1,
             progress=True,
             callback=_print_line,
             resume_command=shlex.join(["python", "-m", f"maxsparse.{module}", *sys.argv[1:]]),
         )
-    except (DivergenceError, InterruptedTraining, ValueError) as error:
-        typer.secho(str(error), err=True, fg="red")
+    except (DivergenceError, InterruptedTraining, ValueError, OSError) as error:
+        if first:
+            typer.secho(str(error), err=True, fg="red")
         raise typer.Exit(1) from error
-    skipped = f" ({report.skipped} left out)" if report.skipped else ""
-    typer.echo(f"{output}: {report.batches:,} batches{skipped} in {report.seconds / 60:.0f} minutes")
+    if first:
+        skipped = f" ({report.skipped} left out)" if report.skipped else ""
+        typer.echo(f"{output}: {report.batches:,} batches{skipped} in {report.seconds / 60:.0f} minutes")
 
 
 def _print_line(report: Report) -> None:

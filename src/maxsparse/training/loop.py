@@ -9,6 +9,7 @@ from pathlib import Path
 
 from maxsparse.networks import Network
 from maxsparse.training.budget import Budget, Report
+from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.display import progress_bar
 from maxsparse.training.interrupt import Interrupt
 from maxsparse.training.presets import Settings
@@ -53,10 +54,10 @@ def train(
     minutes, samples : float, int or None, default=None
         Budget; whichever is spent first ends the run. Without either, the samples that go with the settings.
     output : path or None, default=None
-        Model file for the best weights so far. The checkpoint is kept beside it until the run is finished. None writes
-        nothing.
+        Model file for the best weights so far, from the first validation on. The checkpoint is kept beside it until the
+        run is finished. None writes nothing.
     resume : bool, default=False
-        Go on from the checkpoint of `output`.
+        Go on from the checkpoint of `output`; without it, a run whose checkpoint is there is not overwritten.
     device : str, default="auto"
         ``"auto"`` takes CUDA where there is one, else the CPU; or a name torch knows.
     n_threads : int or None, default=None
@@ -78,7 +79,9 @@ def train(
         The loss became NaN or grew beyond all bounds, or gradients stayed NaN; the network has the last good weights.
     InterruptedTraining
         Ctrl-C or SIGTERM came; the state was saved after the batch in work, and the network has the weights of that
-        moment, or their moving average where the settings ask for one.
+        moment, or their moving average where the settings ask for one. Where it came during the last batch or the last
+        validation, the run is finished and saved all the same, the network has the best weights, and the message says
+        so.
 
     Notes
     -----
@@ -86,6 +89,10 @@ def train(
     DistributedDataParallel averages the gradients, and the first process validates and writes.
     """
     budget = Budget.of(minutes, samples, settings)
+    if output is not None and not resume and checkpoint_path(output).exists():
+        raise ValueError(
+            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
+        )
     with Processes.join(device, n_threads) as processes:
         run = Run(network, task, settings, budget, processes, None if output is None else Path(output))
         if resume:
@@ -126,4 +133,7 @@ def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None,
                 run.leave(run.candidate.state_dict())
                 raise InterruptedTraining(run.how_to_resume(resume_command))
     run.leave(run.best_weights)
+    _, stop = run.processes.agree(spent, interrupt.asked)
+    if stop:  # it came too late for this run, but not for what the caller does next
+        raise InterruptedTraining(run.how_to_resume(resume_command))
     return report

@@ -71,11 +71,15 @@ class Settings:
         check_number(self.weight_decay, "weight_decay", low=0.0)
         check_number(self.momentum, "momentum", low=0.0, high=1.0)
         check_number(self.warmup, "warmup", low=0.0, high=1.0)
-        check_number(self.ema, "ema", low=0.0, high=1.0)
-        if self.clip is not None:
-            check_number(self.clip, "clip", low=0.0)
+        if check_number(self.ema, "ema", low=0.0, high=1.0) == 1.0:
+            raise ValueError("ema must be below 1, got 1.0: the average would never leave the start; 0 is for none")
+        if self.clip is not None and check_number(self.clip, "clip", low=0.0) == 0.0:
+            raise ValueError("clip must be above 0, got 0.0: no weight would move; None is for no limit")
         check_integer(self.batch_size, "batch_size", low=2)
         check_integer(self.rounds, "rounds", low=1)
+        for name in ("samples", "set_size"):
+            if getattr(self, name) is not None:
+                check_integer(getattr(self, name), name, low=1)
 
     def but(self, **changes: Any) -> Settings:
         """Return the same settings with some changes; None leaves a value as it is."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -82,14 +83,16 @@ class Processes:
         devices = [self.device] if self.device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(network, device_ids=devices)
 
-    def agree(self, *values: float) -> list[float]:
-        """Return the values of the first process, in every process."""
+    def agree(self, value: float, *flags: bool) -> tuple[Any, ...]:
+        """Return, in every process, the value of the first one, and of each flag whether any process raised it."""
         if self.count == 1:
-            return list(values)
-        shared = torch.tensor(values, dtype=torch.float64, device=self.device)
-        distributed.broadcast(shared, 0)
-        result: list[float] = shared.tolist()
-        return result
+            return (value, *flags)
+        # One exchange for both: the sum of the value and zeros is the value, NaN and infinity included.
+        own = [value if self.first else 0.0, *map(float, flags)]
+        shared = torch.tensor(own, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(shared)
+        value, *counts = shared.tolist()
+        return (value, *(count > 0 for count in counts))
 
     def mean(self, value: Tensor) -> float:
         """Return the mean of a scalar over the processes."""

@@ -1,4 +1,4 @@
-"""One training run: the objects that change while it trains, how to take a step, to store them and to restore them."""
+"""One training run: its state, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_SKIPPED = 100  # steps in a row whose gradient is not finite
 
 
 class Task(Protocol):
-    """What a network learns from; the module's docstring says what each member must do."""
+    """What a network learns from; the docstring of ``maxsparse.training`` says what each member must do."""
 
     settings: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -60,7 +60,7 @@ class DivergenceError(RuntimeError):
 
 
 class Run:
-    """One run: the objects that change while it trains, and how to store and restore them."""
+    """The objects that change while a network trains: take a step, validate, store them, restore them."""
 
     def __init__(
         self,
@@ -154,14 +154,18 @@ class Run:
         report = self.report
         network = self.candidate
         found: dict[str, Any] = {"score": 0.0}
+        failure = ""
         if self.processes.first:
             network.eval()
             try:
                 with torch.no_grad():
                     found = self.task.validate(network)
             except FloatingPointError as error:
-                self.diverged(str(error))
-        (score,) = self.processes.agree(float(found["score"]))
+                failure = str(error) or "validation failed"
+        # All processes raise, or the others would wait for the first one for ever.
+        score, failed = self.processes.agree(float(found["score"]), bool(failure))
+        if failed:
+            self.diverged(failure or "validation failed in the first process")
         entry = {"samples": report.samples, "loss": report.loss, **found, "score": score}
         report.history.append(entry)
         if not report.best or score > report.best["score"]:
@@ -197,6 +201,7 @@ class Run:
                 "report": {**asdict(self.report), "loss": _finite(self.report.loss)},
                 "n_losses": self.n_losses,
                 "first_loss": _finite(self.first_loss),
+                "skipped_in_a_row": self.skipped_in_a_row,
             },
         )
 
@@ -226,8 +231,12 @@ class Run:
             stored = run.get(key, header.get(key))
             if stored != value:
                 raise ValueError(f"{str(path)!r} belongs to another run: its {key} is {stored}, not {value}")
+        arrays = part(tensors, "arrays")
+        if arrays.keys() != self.task.arrays.keys():
+            stored, wanted = (", ".join(sorted(names)) or "nothing" for names in (arrays, self.task.arrays))
+            raise ValueError(f"{str(path)!r} belongs to another run: its arrays are {stored}, not {wanted}")
         for key, array in self.task.arrays.items():
-            if not np.array_equal(part(tensors, "arrays").get(key, torch.empty(0)).numpy(), array):
+            if not np.array_equal(arrays[key].numpy(), array):
                 raise ValueError(f"{str(path)!r} belongs to another run: its {key} is not the same")
         try:
             self.network.load_state_dict(part(tensors, "weights"))
@@ -241,14 +250,18 @@ class Run:
             report = run["report"]
             self.report = Report(**{**report, "loss": _or_infinity(report["loss"])})
             self.n_losses, self.first_loss = int(run["n_losses"]), _or_infinity(run["first_loss"])
+            self.skipped_in_a_row = int(run.get("skipped_in_a_row", 0))  # older checkpoints have none
             restore_generators(tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
 
     def how_to_resume(self, command: str | None) -> str:
-        """Say where an interrupted run is and how to go on."""
+        """Say where an interrupted run is and how to go on, unless it came to its end all the same."""
         done = f"stopped after {self.report.samples:,} signals"
+        if self.report.finished:
+            what = "the network is trained" if self.output is None else f"{str(self.output)!r} is complete"
+            return f"{done}, at the end of the budget; {what}"
         if self.output is None:
             return f"{done}; nothing was saved, because no output was given"
         how = command or f"call train() again with resume=True and output={str(self.output)!r}"
