@@ -22,9 +22,7 @@ __all__ = ["LearnedScores", "bundled_later", "bundled_weights", "noise_levels", 
 ITERATIONS = 16
 MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
 MOST_LOG_LAMBDA = 40.0
-WORK = (
-    100_000_000  # n²m per signal, summed over those of one compiled call: well under a second, so that Ctrl-C is heard
-)
+WORK = 100_000_000  # n²m of all signals in one compiled call: well under a second, so that Ctrl-C is heard
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 # How the arrays are called in a file, in the order of the fields of Weights.
 NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")

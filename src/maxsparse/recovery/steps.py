@@ -101,17 +101,16 @@ class Steps:
         """Decode, look again, search and certify."""
         scores = np.asarray(self.scorer(Y, 0.0)[0])
         X, found = decode_exact(self.problem, Y, scores)
+        left = self.budget
         if isinstance(self.scorer, LooksAgain) and self.scorer.passes > 0:
-            self._search(Y, scores, X, found, out, Budget(min(GLANCE, self.budget.sets)), progress)
+            self._search(Y, scores, X, found, out, Budget(min(GLANCE, left.sets)), progress)
             for number in range(self.scorer.passes):
                 rest = np.flatnonzero(~found)
                 again = self.scorer.again(Y[rest], scores[rest], number)
                 finite = np.isfinite(again).all(axis=1, keepdims=True)  # absurd weights of a file have overflown
                 scores[rest] = np.where(finite, again, scores[rest])
                 X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
-            left = replace(self.budget, sets=max(0, self.budget.sets - GLANCE))
-        else:
-            left = self.budget
+            left = replace(left, sets=max(0, left.sets - GLANCE))
         self._search(Y, scores, X, found, out, left, progress)
         certificates = certify_rows(self.problem, Y, X, self.spark)
         # What stays open gets the sparse guess of the scores, uncertified, with its residual.
