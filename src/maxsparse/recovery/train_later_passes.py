@@ -24,7 +24,7 @@ from maxsparse._validation import DuplicateAtomsWarning, RandomState
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights
-from maxsparse.training import learned_sbl
+from maxsparse.training.command import run
 from maxsparse.training.data_dictionaries import (
     DictionariesTask,
     Inputs,
@@ -32,6 +32,7 @@ from maxsparse.training.data_dictionaries import (
     draw_dictionary,
     signals_per_batch,
 )
+from maxsparse.training.learned_sbl import settings_for
 
 __all__ = ["OpenSignalsTask", "widen"]
 
@@ -181,8 +182,8 @@ def main(
         torch.manual_seed(seed)
         network = LearnedSBL(**SIZES)
         widen(network, passes[-1])
-    task = OpenSignalsTask(passes, rng=seed)
-    learned_sbl.run(network, task, output, "recovery.train_later_passes", steps=steps, minutes=minutes, rate=rate)
+    task, settings = OpenSignalsTask(passes, rng=seed), settings_for(steps, rate)
+    run(network, task, settings, output, "recovery.train_later_passes", steps=steps, minutes=minutes)
 
 
 if __name__ == "__main__":

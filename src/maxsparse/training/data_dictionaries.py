@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._validation import RandomState, check_dictionary, check_integer, check_number, check_seed
 from maxsparse.networks.learned_sbl import Whitened, whiten
+from maxsparse.training.processes import share
 
 __all__ = ["DictionariesTask", "Inputs", "draw_amplitudes", "draw_batch", "draw_dictionary", "signals_per_batch"]
 
@@ -69,13 +70,7 @@ class DictionariesTask:
         if device.type != "cpu":
             raise ValueError(f"device must be 'cpu' for learned SBL, got {str(device)!r}; train with device=\"cpu\"")
         inputs, support = self.draw(number, size)
-        part = rows.stop - rows.start
-        share = len(support) * part // size
-        if not share:
-            raise ValueError(
-                f"a batch of {len(support)} signals cannot be shared by {size // part} processes; start fewer of them"
-            )
-        own = slice(rows.start // part * share, (rows.start // part + 1) * share)
+        own = share(len(support), size, rows)
         noise, earlier = (None if a is None else a[own] for a in (inputs.noise, inputs.earlier))
         return Inputs(inputs.dictionary, inputs.Z[own], noise, earlier), support[own]
 

@@ -6,9 +6,6 @@ beside it a checkpoint until the run is finished. After a kill the same command 
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,16 +15,15 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from maxsparse.networks import Network, create
+from maxsparse.networks import create
 from maxsparse.networks.learned_sbl import LearnedSBL
-from maxsparse.training.budget import Report
-from maxsparse.training.checkpoint import checkpoint_path
+from maxsparse.training.command import run
 from maxsparse.training.data_dictionaries import MOST_SIGNALS, NOISY_SHARE, DictionariesTask, signals_per_batch
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.presets import Settings
-from maxsparse.training.run import DivergenceError, Task
+from maxsparse.training.run import DivergenceError
 
-__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "run", "tune"]
+__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "settings_for", "tune"]
 
 WARMUP_STEPS = 100
 # Weights averaged over the last thousand steps are steadier than the latest ones.
@@ -115,64 +111,13 @@ def main(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = create("learned_sbl", state=state, hidden=hidden)
-    run(network, DictionariesTask(rng=seed), output, "training.learned_sbl", steps=steps, minutes=minutes, rate=rate)
+    task = DictionariesTask(rng=seed)
+    run(network, task, settings_for(steps, rate), output, "training.learned_sbl", steps=steps, minutes=minutes)
 
 
-def run(
-    network: Network, task: Task, output: Path, module: str, *, steps: int, minutes: float | None, rate: float
-) -> None:
-    """Train from the command line ``python -m maxsparse.MODULE``, on one core, resuming where there is a checkpoint.
-
-    A finished model is never overwritten. Under torchrun the first process alone speaks.
-
-    Parameters
-    ----------
-    network : Network
-    task : Task
-    output : Path
-        Model file for the best weights.
-    module : str
-        What the command is called, for the message that tells how to resume.
-    steps : int
-        Batches in the whole run.
-    minutes : float or None
-        End earlier, after so long.
-    rate : float
-        Learning rate.
-    """
-    first = int(os.environ.get("RANK", "0")) == 0
-    resume = checkpoint_path(output).exists()
-    try:
-        if not output.parent.is_dir():
-            raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
-        if output.exists() and not resume:
-            raise ValueError(f"{str(output)!r} is finished; remove it to train again")
-        report = train(
-            network,
-            task,
-            SETTINGS.but(learning_rate=rate, warmup=min(0.1, WARMUP_STEPS / steps)),
-            minutes=minutes,
-            samples=steps * SETTINGS.batch_size,
-            output=output,
-            resume=resume,
-            device="cpu",
-            n_threads=1,
-            progress=True,
-            callback=_print_line,
-            resume_command=shlex.join(["python", "-m", f"maxsparse.{module}", *sys.argv[1:]]),
-        )
-    except (DivergenceError, InterruptedTraining, ValueError, OSError) as error:
-        if first:
-            typer.secho(str(error), err=True, fg="red")
-        raise typer.Exit(1) from error
-    if first:
-        skipped = f" ({report.skipped} left out)" if report.skipped else ""
-        typer.echo(f"{output}: {report.batches:,} batches{skipped} in {report.seconds / 60:.0f} minutes")
-
-
-def _print_line(report: Report) -> None:
-    accuracies = " ".join(f"{value:4.2f}" for value in report.history[-1]["strict"])
-    typer.echo(f"{report.batches:>7,} batches  loss {report.loss:.4f}  s-acc {accuracies}")
+def settings_for(steps: int, rate: float) -> Settings:
+    """Return the settings of a run of so many batches with that learning rate."""
+    return SETTINGS.but(learning_rate=rate, warmup=min(0.1, WARMUP_STEPS / steps))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 
 from maxsparse._validation import check_integer
 
-__all__ = ["Processes", "pick_device"]
+__all__ = ["Processes", "pick_device", "share"]
 
 
 def pick_device(device: str) -> torch.device:
@@ -100,6 +100,18 @@ class Processes:
             value = value.clone()
             distributed.all_reduce(value)
         return value.item() / self.count
+
+
+def share(made: int, size: int, rows: slice) -> slice:
+    """Return a process's part of the `made` rows of a batch, of which it was asked for `rows` of `size`.
+
+    All processes have equally many, as :meth:`Processes.rows` has it.
+    """
+    part = rows.stop - rows.start
+    own = made * part // size
+    if not own:
+        raise ValueError(f"a batch of {made} signals cannot be shared by {size // part} processes; start fewer of them")
+    return slice(rows.start // part * own, (rows.start // part + 1) * own)
 
 
 @contextmanager
