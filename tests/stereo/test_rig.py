@@ -1,5 +1,8 @@
 """The network of ``auto`` tuned to one rig: what training for given lights does, its file and its options."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,8 @@ from maxsparse.stereo.learned.model import ReadingNetwork
 from maxsparse.stereo.learned.start import first_guess
 from maxsparse.stereo.learned.store import load_network, save_network
 from maxsparse.stereo.learned.synthesis import sample_readings
-from maxsparse.stereo.learned.train import train, training_loss
+from maxsparse.stereo.learned.train import TUNING, ReadingsTask, train, training_loss
+from maxsparse.training import InterruptedTraining
 
 LIGHTS = stereo.hemisphere_lights(9, lowest=0.4, rng=2)
 MOMENT = 0.002  # minutes
@@ -33,7 +37,7 @@ def loss_on_held_out_readings(network):
 
 
 def test_training_for_given_lights_learns_and_a_seed_fixes_it(monkeypatch):
-    monkeypatch.setattr(training, "READINGS_PER_STEP", 6000)
+    monkeypatch.setattr(training, "TUNING", TUNING.but(batch_size=6000))
     torch.manual_seed(0)
     first = ReadingNetwork(rounds=2, width=16, state=4)
     before = {name: tensor.clone() for name, tensor in first.state_dict().items()}
@@ -58,7 +62,7 @@ def test_every_step_uses_the_lights_that_were_given(monkeypatch):
 
     monkeypatch.setattr(training, "sample_readings", watched)
     train(steps=2, network=ReadingNetwork(rounds=1, width=8, state=2), lights=2 * LIGHTS)
-    assert len(used) == 2
+    assert len(used) == 3  # two steps and the validation
     for lights in used:
         np.testing.assert_allclose(lights, LIGHTS, atol=1e-6)
 
@@ -86,11 +90,14 @@ def test_another_rig_another_length_and_other_bundled_weights_are_other_files(ca
 
 
 def test_a_tuning_that_was_stopped_leaves_no_file(cache, monkeypatch):
-    def stopped(*given):
-        raise KeyboardInterrupt
+    batch = ReadingsTask.batch
 
-    monkeypatch.setattr(training, "_step", stopped)
-    with pytest.raises(KeyboardInterrupt):
+    def interrupted(*given):
+        os.kill(os.getpid(), signal.SIGINT)
+        return batch(*given)
+
+    monkeypatch.setattr(ReadingsTask, "batch", interrupted)
+    with pytest.raises(InterruptedTraining, match="nothing was saved"):
         stereo.estimate_normals(stereo.make_scene(np.ones((9, 2, 2)), LIGHTS), minutes=5.0)
     assert list(cache.iterdir()) == []
 

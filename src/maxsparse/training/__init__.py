@@ -18,8 +18,8 @@ A **task**
     - ``loss(network, inputs, targets)``: a scalar tensor, the mean over the rows. Call ``network(…)`` inside: under
       torch.distributed it is the wrapped module that exchanges gradients.
     - ``validate(network)``: a dict of plain JSON with the key ``"score"``, larger for better; the network is in
-      evaluation mode, gradients are off. The weights with the best score are kept. Lists named ``"strict"`` and
-      ``"loose"`` are shown by the progress bar as s-acc and l-acc. A FloatingPointError tells of divergence.
+      evaluation mode, gradients are off. The weights with the best score are kept. Lists named ``"strict"``,
+      ``"loose"`` and ``"degrees"`` are shown by the progress bar. A FloatingPointError tells of divergence.
 
 **Settings**
     A :class:`Settings`, most easily from :data:`PRESETS`: optimiser, learning rate, batch size and schedule.
@@ -29,7 +29,8 @@ and resumed ends with the same bits as one that was never killed, on the same nu
 the one exception: there the clock decides how far the learning rate has come.
 
 :func:`fit` puts the three together for one dictionary, and :func:`resume` goes on after an interruption. Learned SBL,
-which serves every dictionary, has a task of its own (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``.
+which serves every dictionary, has a task of its own (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``,
+and so has the network of photometric stereo, in ``maxsparse.stereo.learned.train``.
 
 >>> import maxsparse as ms
 >>> from maxsparse import networks, training

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 from maxsparse.training.budget import Report
 
-__all__ = ["progress_bar"]
+__all__ = ["describe", "progress_bar"]
+
+# Lists that a validation may have, each with its label, factor and decimals.
+MEASURES = (("strict", "s-acc", 100, 0), ("loose", "l-acc", 100, 0), ("degrees", "degrees", 1, 2))
 
 
 @contextmanager
@@ -27,11 +30,11 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[float, Report], None]]:
 
 
 def describe(report: Report) -> str:
-    """Say in one line how far a run is and how good it is: accuracies in percent, one per number of nonzeros."""
+    """Say in one line how far a run is and how good it is: accuracies in percent, errors of normals in degrees."""
     parts = [f"{report.samples:,} signals, loss {report.loss:.4g}"]
     if report.history:
-        for key, label in (("strict", "s-acc"), ("loose", "l-acc")):
+        for key, label, scale, digits in MEASURES:
             values = report.history[-1].get(key, [])
             if values:
-                parts.append(f"{label} " + " ".join(f"{100 * value:.0f}" for value in values))
+                parts.append(f"{label} " + " ".join(f"{scale * value:.{digits}f}" for value in values))
     return "  ".join(parts)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from maxsparse._validation import check_integer
+from maxsparse.networks import Network, register
 from maxsparse.stereo.learned.start import Start
 
 __all__ = ["ReadingNetwork", "Refined"]
@@ -70,7 +72,7 @@ class _Round(nn.Module):
         return weighed[:, :, 0], weighed[:, :, 1:], self.correct(torch.relu(self.gather(pooled)))
 
 
-class ReadingNetwork(nn.Module):
+class ReadingNetwork(Network):
     r"""Rounds of weighted least squares with learned weights and a learned correction.
 
     .. math:: \tilde n_{t+1} = \arg\min_n \sum_i \sigma(w_i)\, (o_i - l_i^\top n)^2, \qquad
@@ -88,8 +90,9 @@ class ReadingNetwork(nn.Module):
     """
 
     def __init__(self, rounds: int = 3, width: int = 48, state: int = 12) -> None:
-        super().__init__()
-        self.sizes = {"rounds": rounds, "width": width, "state": state}
+        super().__init__(rounds=rounds, width=width, state=state)
+        for name, size in self.hyperparameters.items():
+            check_integer(size, name, low=1, high=1024)
         self.state = state
         self.rounds = nn.ModuleList([_Round(width, state) for _ in range(rounds)])
 
@@ -174,3 +177,6 @@ def _weighted_fit(o: Tensor, lights: Tensor, weight: Tensor) -> Tensor:
     determinant = (xx * c0 + xy * c1 + xz * c2)[:, None].clamp_min(1e-12)
     rows = torch.stack([c0, c1, c2, c1, d11, d12, c2, d12, d22], 1).view(-1, 3, 3)
     return (rows @ b[:, :, None])[:, :, 0] / determinant
+
+
+register("reading", ReadingNetwork)

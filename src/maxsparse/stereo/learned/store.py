@@ -1,17 +1,18 @@
-"""The network's file: safetensors with its sizes as checked metadata, never pickle."""
+"""The network's file: a model file like that of every network, or the older one of the bundled weights; no pickle."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse.files import atomic_write
+from maxsparse.files import parse_json
 from maxsparse.stereo.learned.forward import weights_of
 
 if TYPE_CHECKING:
@@ -31,16 +32,13 @@ def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
     network : ReadingNetwork
     path : str or path
     """
-    from safetensors.torch import save
+    from maxsparse.networks import save
 
-    metadata = {"format": FORMAT, **{name: str(network.sizes[name]) for name in SIZES}}
-    tensors = {name: tensor.detach().contiguous() for name, tensor in network.state_dict().items()}
-    with atomic_write(path) as stream:
-        stream.write(save(tensors, metadata))
+    save(network, path)
 
 
 def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
-    """Read a network written by :func:`save_network`, for training.
+    """Read a network written by :func:`save_network` or by a training run, to go on training it.
 
     Parameters
     ----------
@@ -56,10 +54,10 @@ def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
     from maxsparse.stereo.learned.model import ReadingNetwork
 
     arrays, sizes = _read(path)
-    network = ReadingNetwork(**sizes)
     try:
+        network = ReadingNetwork(**sizes)
         network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
     return network.eval()
 
@@ -104,11 +102,20 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]],
     try:
         with safe_open(os.fspath(path), framework="np") as stream:
             metadata = stream.metadata() or {}
-            if metadata.get("format") != FORMAT:
+            if (found := _sizes(metadata)) is None:
                 raise ValueError(f"{os.fspath(path)!r} is no network of photometric stereo")
-            sizes = {name: int(metadata[name]) for name in SIZES}
-            if not all(1 <= size <= 1024 for size in sizes.values()):
-                raise ValueError(f"{os.fspath(path)!r} claims the sizes {sizes}, which are not credible")
-            return {name: stream.get_tensor(name) for name in stream.keys()}, sizes  # noqa: SIM118
+            sizes = {name: int(found[name]) for name in SIZES}
+            names = [name for name in stream.keys() if not name.startswith("arrays/")]  # noqa: SIM118
+            return {name.removeprefix("weights/"): stream.get_tensor(name) for name in names}, sizes
     except Exception as error:  # whatever a damaged file makes a parser raise
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def _sizes(metadata: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return where the sizes are: in the bundled file and older ones among the metadata, else in a model's header."""
+    if metadata.get("format") == FORMAT:
+        return metadata
+    header = parse_json(metadata.get("maxsparse", "null"))
+    if isinstance(header, dict) and (header.get("kind"), header.get("network")) == ("network", "reading"):
+        return dict(header["hyperparameters"])
+    return None

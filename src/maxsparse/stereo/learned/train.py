@@ -1,32 +1,144 @@
-"""Train the network of ``auto`` on synthetic readings: ``python -m maxsparse.stereo.learned.train OUT.safetensors``."""
+"""Train the network of ``auto`` on synthetic readings, so that it serves every rig, or tune it to one.
+
+``python -m maxsparse.stereo.learned.train OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
+beside it a checkpoint until the run is finished. After a kill the same command goes on and ends with the same bits.
+"""
 
 from __future__ import annotations
 
-import argparse
 import copy
-import itertools
 import math
-import sys
-import time
-from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+import typer
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from maxsparse._progress import bar
-from maxsparse._validation import FloatArray, check_integer, check_number
+from maxsparse import training
+from maxsparse._validation import FloatArray, RandomState, check_integer, check_number, check_seed
 from maxsparse.stereo.learned.model import ReadingNetwork, Refined
-from maxsparse.stereo.learned.start import first_guess
-from maxsparse.stereo.learned.store import load_network, save_network
+from maxsparse.stereo.learned.start import Start, first_guess
+from maxsparse.stereo.learned.store import load_network
 from maxsparse.stereo.learned.synthesis import Readings, sample_lights, sample_readings
 from maxsparse.stereo.scene import check_lights
+from maxsparse.training.command import run
+from maxsparse.training.processes import share
 
-__all__ = ["train"]
+__all__ = ["SETTINGS", "TUNING", "ReadingsTask", "train", "training_loss"]
 
-RATE = 2e-3
-READINGS_PER_STEP = 24_000
+READINGS = 24_000  # in a batch
+# About forty minutes of one core.
+SETTINGS = training.Settings(
+    learning_rate=2e-3, weight_decay=1e-4, batch_size=READINGS, warmup=0.02, clip=1.0, samples=15_000 * READINGS
+)
+# One validation, at the end: whatever the tuning has come to is what the caller gets. It is short, and its first steps
+# must not spoil what the network knows already.
+TUNING = SETTINGS.but(warmup=0.3, rounds=1)
+VALIDATION_RIGS = (8, 16, 40, 96)  # lights
+VALIDATION_SEED = 10**6
+FINE = 0.005  # radians: the loss counts larger angles by their ratio too
+
+
+class ReadingsTask:
+    """Learn normals from synthetic readings, with a new rig for every batch, so that rigs never seen are served.
+
+    Rig and readings of a batch come from the seed and from its number alone. The settings' batch size counts readings:
+    a batch under q lights has that many divided by q surface points, so that all cost about the same. It is for the
+    CPU.
+
+    Parameters
+    ----------
+    lights : ndarray of shape (q, 3) or None, default=None
+        The one rig of all batches; None draws rigs of 6 to 100 lights.
+    validation_readings : int, default=24000
+        Readings per rig in the validation set.
+    rng : int, numpy.random.Generator or None, default=None
+        Seed of everything that is drawn.
+    """
+
+    def __init__(
+        self, lights: FloatArray | None = None, *, validation_readings: int = READINGS, rng: RandomState = None
+    ) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.rig: Tensor | None = None
+        if lights is not None:
+            self.arrays["lights"] = check_lights(lights, len(lights))
+            self.rig = torch.from_numpy(self.arrays["lights"].astype(np.float32))
+        self.validation_readings = check_integer(validation_readings, "validation_readings", low=1, high=10**7)
+        self.seed = check_seed(rng)
+        self.settings: dict[str, Any] = {
+            "task": "readings",
+            "validation_readings": validation_readings,
+            "rng": self.seed,
+        }
+
+    def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Start, Readings]:
+        """Return where the network starts and what is true; processes have equally many of the points."""
+        if device.type != "cpu":
+            raise ValueError(f"device must be 'cpu' for readings, got {str(device)!r}; train with device=\"cpu\"")
+        generator = torch.Generator().manual_seed(int(np.random.default_rng([self.seed, number]).integers(2**63)))
+        lights = _draw_rig(generator) if self.rig is None else self.rig
+        truth = _sample(lights, size, generator)
+        own = share(len(truth.values), size, rows)
+        truth = Readings(truth.values[own], truth.normals[own], truth.inliers[own])
+        return _start(truth, lights), truth
+
+    def loss(self, network: nn.Module, start: Start, truth: Readings) -> Tensor:
+        """Return :func:`training_loss`."""
+        return training_loss(network(start), truth)
+
+    def validate(self, network: nn.Module) -> dict[str, Any]:
+        """Return the mean angular error under rigs that are never trained on, or under the one that is given.
+
+        ``score`` is minus its mean over the rigs.
+        """
+        degrees = []
+        for start, truth in self._held_out:
+            degrees.append(math.degrees(_angle(network(start).normals, truth.normals).mean()))
+        if not np.isfinite(degrees).all():
+            raise FloatingPointError("normals became NaN")
+        return {"score": -float(np.mean(degrees)), "degrees": degrees}
+
+    @cached_property
+    def _held_out(self) -> list[tuple[Start, Readings]]:
+        generator = torch.Generator().manual_seed(VALIDATION_SEED)
+        rigs = [sample_lights(q, generator) for q in VALIDATION_RIGS] if self.rig is None else [self.rig]
+        truths = [_sample(lights, self.validation_readings, generator) for lights in rigs]
+        return [(_start(truth, lights), truth) for truth, lights in zip(truths, rigs, strict=True)]
+
+
+def _draw_rig(generator: torch.Generator) -> Tensor:
+    return sample_lights(int(6 * (100 / 6) ** float(torch.rand(1, generator=generator))), generator)
+
+
+def _sample(lights: Tensor, readings: int, generator: torch.Generator) -> Readings:
+    return sample_readings(lights, max(1, readings // len(lights)), generator)
+
+
+def _start(truth: Readings, lights: Tensor) -> Start:
+    return first_guess(truth.values.double().numpy(), lights.double().numpy())[0].tensors()
+
+
+def training_loss(refined: Refined, truth: Readings) -> Tensor:
+    """Angles of every round, the last one counting most, with the logarithm for small ones; labels; own error."""
+    total = refined.normals.new_zeros(())
+    for number, normals in enumerate(refined.path):
+        angle = _angle(normals, truth.normals)
+        weight = 0.3 if number < len(refined.path) - 1 else 1.0
+        # Never below zero: the loop sees divergence in how many times its first value the loss has become.
+        total = total + weight * (angle.mean() + 0.02 * torch.log1p(angle / FINE).mean())
+    labels = nn.functional.binary_cross_entropy_with_logits(refined.logits, truth.inliers.float())
+    target = torch.log(_angle(refined.normals, truth.normals).detach() + 0.003)
+    return total + 0.03 * labels + 0.02 * (refined.log_error - target).abs().mean()
+
+
+def _angle(a: Tensor, b: Tensor) -> Tensor:
+    """Angle in radians between unit rows; atan2 has a gradient where arccos has none."""
+    return 2 * torch.atan2((a - b).norm(dim=1) + 1e-7, (a + b).norm(dim=1) + 1e-7)
 
 
 def train(
@@ -36,10 +148,9 @@ def train(
     network: ReadingNetwork | None = None,
     lights: FloatArray | None = None,
     seed: int = 0,
-    log: bool = False,
     progress: bool = False,
 ) -> ReadingNetwork:
-    """Train on synthetic readings, for some time or for a number of steps.
+    """Train on synthetic readings, for some time or for a number of steps, with the settings for tuning.
 
     Parameters
     ----------
@@ -54,8 +165,6 @@ def train(
         Rig that every step uses. None draws a fresh one of 6 to 100 lights at every step.
     seed : int, default=0
         Seeds the first weights and the data.
-    log : bool, default=False
-        Print the running error in degrees to standard error.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -63,116 +172,48 @@ def train(
     -------
     network : ReadingNetwork
         In evaluation mode.
+
+    Raises
+    ------
+    InterruptedTraining
+        Ctrl-C or SIGTERM came.
+    DivergenceError
+        The loss or the gradient stayed NaN or infinite.
     """
-    schedule = _Schedule(seconds, steps)
-    rig = None if lights is None else torch.from_numpy(check_lights(lights, len(lights)).astype(np.float32))
-    generator = torch.Generator().manual_seed(check_integer(seed, "seed"))
-    if network is None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = ReadingNetwork()
-    else:
-        network = copy.deepcopy(network)
-    network.train()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
-    running = []
-    label = "training on lights drawn at random" if lights is None else f"training for these {len(lights)} lights"
-    with bar(schedule.total, 0, label, progress) as advance:
-        for step, done in schedule.run(advance):
-            for group in optimiser.param_groups:
-                group["lr"] = RATE * min(1.0, step / 200 + 0.01) * (0.5 * (1 + math.cos(math.pi * done)) + 1e-3)
-            chosen = _draw_rig(generator) if rig is None else rig
-            running.append(_step(network, optimiser, chosen, generator))
-            if log and step % 100 == 99:
-                means = np.mean(running, axis=0)
-                running = []
-                said = f"start {means[0]:.2f} first round {means[1]:.2f} last {means[2]:.2f}"
-                print(f"{step + 1} {done:.0%} {said}", file=sys.stderr, flush=True)
-    return network.eval()
+    if (seconds is None) == (steps is None):
+        raise ValueError("give either seconds or steps")
+    minutes = None if seconds is None else check_number(seconds, "seconds", low=1e-3) / 60
+    samples = None if steps is None else check_integer(steps, "steps", low=1) * TUNING.batch_size
+    task = ReadingsTask(lights, rng=check_integer(seed, "seed"))
+    network = _new_network(seed) if network is None else copy.deepcopy(network)
+    training.train(network, task, TUNING, minutes=minutes, samples=samples, device="cpu", progress=progress)
+    return network
 
 
-class _Schedule:
-    """How long to train: seconds by the clock, or steps."""
-
-    def __init__(self, seconds: float | None, steps: int | None) -> None:
-        if (seconds is None) == (steps is None):
-            raise ValueError("give either seconds or steps")
-        self.steps = None if steps is None else check_integer(steps, "steps", low=1)
-        self.seconds = 0.0 if seconds is None else check_number(seconds, "seconds", low=0.0)
-
-    @property
-    def total(self) -> int:
-        """What a progress bar counts to."""
-        return self.steps or math.ceil(self.seconds)
-
-    def run(self, advance: Callable[[int], None]) -> Iterator[tuple[int, float]]:
-        """Yield the number of every step and the share of the training that is done before it."""
-        begun, shown = time.monotonic(), 0
-        for step in itertools.count():
-            passed = step if self.steps is not None else time.monotonic() - begun
-            advance(int(passed) - shown)
-            shown = int(passed)
-            if passed >= (self.steps or self.seconds):
-                return
-            yield step, passed / (self.steps or self.seconds)
+def _new_network(seed: int) -> ReadingNetwork:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ReadingNetwork()
 
 
-def _draw_rig(generator: torch.Generator) -> Tensor:
-    return sample_lights(int(6 * (100 / 6) ** float(torch.rand(1, generator=generator))), generator)
-
-
-def _step(
-    network: ReadingNetwork, optimiser: torch.optim.Optimizer, lights: Tensor, generator: torch.Generator
-) -> list[float]:
-    """Take one step on fresh readings; return the mean errors of start, first and last round, in degrees."""
-    truth = sample_readings(lights, max(1, READINGS_PER_STEP // len(lights)), generator)
-    start, guess = first_guess(truth.values.double().numpy(), lights.double().numpy())
-    refined = network(start.tensors())
-    loss = training_loss(refined, truth)
-    optimiser.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-    optimiser.step()
-    first = torch.from_numpy(guess.normals).float()
-    with torch.no_grad():
-        return [_degrees(n, truth.normals) for n in (first, refined.path[0], refined.normals)]
-
-
-def training_loss(refined: Refined, truth: Readings) -> Tensor:
-    """Angles of every round, the last one counting most, with the logarithm for small ones; labels; own error."""
-    total = refined.normals.new_zeros(())
-    for number, normals in enumerate(refined.path):
-        angle = _angle(normals, truth.normals)
-        share = 0.3 if number < len(refined.path) - 1 else 1.0
-        total = total + share * (angle.mean() + 0.02 * torch.log(angle + 0.005).mean())
-    labels = torch.nn.functional.binary_cross_entropy_with_logits(refined.logits, truth.inliers.float())
-    target = torch.log(_angle(refined.normals, truth.normals).detach() + 0.003)
-    return total + 0.03 * labels + 0.02 * (refined.log_error - target).abs().mean()
-
-
-def _angle(a: Tensor, b: Tensor) -> Tensor:
-    """Angle in radians between unit rows; atan2 has a gradient where arccos has none."""
-    return 2 * torch.atan2((a - b).norm(dim=1) + 1e-7, (a + b).norm(dim=1) + 1e-7)
-
-
-def _degrees(a: Tensor, b: Tensor) -> float:
-    return math.degrees(float(_angle(a, b).mean()))
-
-
-def main() -> None:
-    """Train and write the weights."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path, help="file to write, ending in .safetensors")
-    parser.add_argument("--minutes", type=float, default=40.0)
-    parser.add_argument("--go-on-from", type=Path, help="weights to start from")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    earlier = None if arguments.go_on_from is None else load_network(arguments.go_on_from)
-    network = train(60 * arguments.minutes, network=earlier, seed=arguments.seed, log=True)
-    save_network(network, arguments.output)
+def main(
+    output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
+    steps: Annotated[int | None, typer.Option(min=1, help="Batches in the whole run, 15,000 by default.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Time to train; with --steps, the shorter.")] = None,
+    go_on_from: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Weights to start from (.safetensors).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rigs and readings.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
+) -> None:
+    """Train on the CPU; where OUTPUT has a checkpoint beside it, go on from there."""
+    try:
+        network = _new_network(seed) if go_on_from is None else load_network(go_on_from)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    task = ReadingsTask(rng=seed)
+    run(network, task, SETTINGS, output, "stereo.learned.train", steps=steps, minutes=minutes, n_threads=threads)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

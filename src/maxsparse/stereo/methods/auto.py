@@ -41,8 +41,9 @@ def auto(
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
     model : path or None, default=None
-        File of the network's weights, from :func:`maxsparse.stereo.learned.store.save_network`. None takes the bundled
-        ones, which serve every rig, unless `minutes` is given.
+        File of the network's weights, from ``python -m maxsparse.stereo.learned.train`` or from
+        :func:`maxsparse.stereo.learned.store.save_network`. None takes the bundled ones, which serve every rig, unless
+        `minutes` is given.
     minutes : float or None, default=None
         Time to tune the bundled network to these lights: once per rig and length of training, then it is taken from the
         cache folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows how far
