@@ -85,7 +85,9 @@ def run(arguments: argparse.Namespace) -> None:
     WORK.mkdir(exist_ok=True)
     output = WORK / f"{label}.safetensors"
     Phi = dictionary()
-    task = training.SupportTask(Phi, sparsity=(1, 10), amplitudes=amplitudes, loss=loss, rng=SEED)
+    task = training.SupportTask(
+        Phi, sparsity=(1, 10), amplitudes=amplitudes, loss=loss, set_size=settings.set_size, rng=SEED
+    )
     network = networks.build(name, Phi, Y=task.typical(), rng=SEED, **hyperparameters)
     resume = training.checkpoint_path(output).exists()
     if output.exists() and not resume:
@@ -119,7 +121,8 @@ def run(arguments: argparse.Namespace) -> None:
             "minutes": arguments.minutes,
             "samples": report.samples,
             "seconds": report.seconds,
-            "processor_seconds": time.process_time(),
+            # A resumed run has no figure: what the processes before this one used is not known.
+            **({} if resume else {"processor_seconds": time.process_time()}),
             "threads": arguments.threads or torch.get_num_threads(),
             "best_validation_at_samples": report.best["samples"],
             "strict": strict,

@@ -30,6 +30,7 @@ from maxsparse.training.processes import Processes
 N, M = 20, 100
 WIDTHS = (100, 400, 1000)
 INFERENCE_BATCH = 4096
+TRAINING_BATCHES = (training.PRESETS["modern"].batch_size, 1024)
 PHI = ms.dictionaries.decaying(N, M, rng=0)
 RESULTS = Path(__file__).parent / "results" / "networks.json"
 PAPER_SECONDS = {"ista": 0.7393, "iht": 0.288, "ista_net": 8.17e-7, "iht_net": 8.68e-7, "residual": 9.71e-7}
@@ -80,16 +81,17 @@ def one_step(network: networks.SignalNetwork, batch: int) -> Callable[[], object
     return lambda: run.step(network, 1e-4)
 
 
-def efficiency(clock: Clock, widths: Sequence[int], repeats: int, batch: int) -> list[dict]:
+def efficiency(clock: Clock, widths: Sequence[int], repeats: int) -> list[dict]:
     rows = []
     _, Y = ms.signals.sample(PHI.astype(np.float32), INFERENCE_BATCH, sparsity=(1, 10), rng=0)
     for width in widths:
         network = networks.build("residual", PHI, Y=Y, width=width, rng=0)
         flops = flops_per_signal(network)
         inference = share(clock, flops * INFERENCE_BATCH, lambda: network.scores(Y), repeats)  # noqa: B023
-        step = share(clock, 3 * flops * batch, one_step(network, batch), repeats)
-        rows.append({"width": width, "inference": inference, "training": step, "training_batch": batch})
-        print(f"width {width:4}: inference {inference['share']:.2f}, training {step['share']:.2f} of the product rate")
+        steps = {size: share(clock, 3 * flops * size, one_step(network, size), repeats) for size in TRAINING_BATCHES}
+        rows.append({"width": width, "inference": inference, "training": steps})
+        said = ", ".join(f"in batches of {size:,} {step['share']:.2f}" for size, step in steps.items())
+        print(f"width {width:4}: inference {inference['share']:.2f}, training {said} of the product rate")
     return rows
 
 
@@ -130,7 +132,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--training-batch", type=int, default=1024)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
@@ -141,7 +142,7 @@ def main() -> None:
             "threads": THREADS,
             "clock": "processor" if THREADS == 1 else "wall",
             "product_gflops": product_rate(clock) / 1e9,
-            "efficiency": efficiency(clock, arguments.widths, arguments.repeats, arguments.training_batch),
+            "efficiency": efficiency(clock, arguments.widths, arguments.repeats),
             "data_microseconds_per_signal": data_making(clock),
             "seconds_per_signal": runtime_table(clock, 3),
             "paper_seconds_per_signal": PAPER_SECONDS,

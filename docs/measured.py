@@ -226,15 +226,15 @@ def solvers(results: dict[str, Any]) -> str:
 def networks(results: dict[str, Any]) -> str:
     """Return the share of the machine's product rate that is reached, by width, and the paper's runtime table."""
     rows = [
-        [str(row["width"]), f"{row['inference']['share']:.0%}", f"{row['training']['share']:.0%}"]
+        [str(row["width"]), *(f"{part['share']:.0%}" for part in (row["inference"], *row["training"].values()))]
         for row in results["efficiency"]
     ]
-    batches = " or ".join(sorted({f"{row['training_batch']:,}" for row in results["efficiency"]}))
+    sizes = [f"training, batches of {int(size):,}, aim 55%" for size in results["efficiency"][0]["training"]]
     about = (
         f"20 layers, {results['threads']} threads; the rate of products is {results['product_gflops']:.0f} GFLOP/s. "
-        f"Training is in batches of {batches} signals; the preset `modern` has 256, `paper` 250."
+        "Batches of the preset `modern` have 256 signals, those of `paper` 250."
     )
-    efficiency = table(["width", "inference, aim 70%", "training, aim 55%"], rows)
+    efficiency = table(["width", "inference, aim 70%", *sizes], rows)
     here, paper = results["seconds_per_signal"], results["paper_seconds_per_signal"]
     times = [
         [

@@ -27,6 +27,8 @@ from maxsparse._validation import (
 
 __all__ = ["AMPLITUDES", "sample", "stream"]
 
+LARGEST_SNR_DB = 1000.0  # beyond it a ratio of amplitudes leaves the range of useful floats
+
 AmplitudeLaw = Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
 
 
@@ -261,4 +263,4 @@ def _check_noise(noise: Any, snr_db: Any) -> tuple[float, float | None]:
         return noise, None
     if noise > 0:
         raise ValueError(f"give noise or snr_db, not both; got noise={noise} and snr_db={snr_db}")
-    return 0.0, check_number(snr_db, "snr_db")
+    return 0.0, check_number(snr_db, "snr_db", low=-LARGEST_SNR_DB, high=LARGEST_SNR_DB)

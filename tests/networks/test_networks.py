@@ -43,6 +43,16 @@ def test_scores_match_the_training_graph(network):
     np.testing.assert_allclose(network.scores(Y), expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
 
+@pytest.mark.parametrize("activation", ["relu", "helu"])
+def test_scores_of_a_deep_network_match_the_training_graph(activation):
+    network = networks.build("residual", PHI, Y=Y, width=100, activation=activation, rng=0)
+    task = training.SupportTask(PHI, sparsity=(1, 4), rng=0, validation_signals=10)
+    training.train(network, task, training.PRESETS["modern"].but(batch_size=64, rounds=1), samples=1280, n_threads=1)
+    with torch.no_grad():
+        expected = network(torch.from_numpy(Y)).numpy()
+    np.testing.assert_allclose(network.scores(Y), expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+
+
 def test_scores_do_not_depend_on_the_batch(network):
     whole = network.scores(Y)
     for batch_size in (1, 64, 100, 149):

@@ -150,6 +150,22 @@ def test_the_file_keeps_everything_and_refuses_what_it_is_not(stirred, tmp_path)
         load_weights(path)
 
 
+@pytest.mark.parametrize("damage", ["shape", "nan"])
+def test_weights_that_compiled_code_could_not_bear_are_refused(stirred, tmp_path, damage):
+    from safetensors.torch import save_file
+
+    tensors = {name: value.clone() for name, value in stirred.state_dict().items()}
+    if damage == "shape":
+        tensors["rounds.1.again.weight"] = torch.zeros(48, 47)
+    else:
+        tensors["rounds.2.correct.bias"][1] = torch.nan
+    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "48", "state": "12"}
+    save_file(tensors, tmp_path / "n.safetensors", metadata=sizes)
+    message = "again.weight has shape" if damage == "shape" else "correct.bias has NaN"
+    with pytest.raises(ValueError, match=message):
+        load_weights(tmp_path / "n.safetensors")
+
+
 def test_a_file_from_before_there_were_model_files_is_read(stirred, tmp_path):
     from safetensors.torch import save_file
 

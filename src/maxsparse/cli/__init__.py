@@ -69,7 +69,10 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         _end_interrupted()
-    except Exception:
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "memory" in str(error):  # torch has no other error for it
+            typer.secho("maxsparse: there is not enough memory for that; try something smaller", err=True, fg="red")
+            sys.exit(1)
         if not pressed:
             raise
         _end_interrupted()  # a Ctrl-C that hits the compiler ends as an error of the compiler

@@ -36,6 +36,12 @@ Sparsity = Annotated[
     str | None, typer.Option(metavar="D|LOW:HIGH", help="Nonzeros of the training signals. (default: 1:n/2)")
 ]
 Noise = Annotated[float, typer.Option(min=0.0, help="Standard deviation of noise on the signals.")]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        help="softmax, sigmoid or least_squares. (default: least_squares for ista_net and iht_net, else softmax)"
+    ),
+]
 Preset = Annotated[str, typer.Option(help="modern, or paper (SGD, 150 epochs of 600,000 signals).")]
 SetSize = Annotated[
     int | None, typer.Option(min=1, help="Train on that many signals again and again, instead of fresh ones.")
@@ -61,7 +67,12 @@ def fit(
     amplitudes: Annotated[str, typer.Option(help="uniform, gaussian or unit.")] = "uniform",
     noise: Noise = 0.0,
     snr_db: Annotated[float | None, typer.Option(help="Signal-to-noise ratio instead of --noise.")] = None,
-    loss: Annotated[str | None, typer.Option(help="softmax, sigmoid or least_squares.")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="softmax, sigmoid or least_squares. (default: least_squares for ista_net and iht_net, else softmax)"
+        ),
+    ] = None,
     set_size: SetSize = None,
     preset: Preset = "modern",
     learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Instead of the preset's.")] = None,
@@ -88,6 +99,8 @@ def fit(
         raise typer.BadParameter(f"{str(output)!r} does not end in .safetensors", param_hint="--output")
     if not output.parent.is_dir():
         raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
+    if output.is_dir():
+        raise typer.BadParameter(f"{str(output)!r} is a folder; give the name of a file", param_hint="--output")
     common = {"device": device, "n_threads": threads}
     if resume:
         _refuse_others(context, ON_RESUMING, "all else is in the checkpoint; leave it away with --resume")

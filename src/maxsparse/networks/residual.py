@@ -84,7 +84,8 @@ class Residual(SignalNetwork):
             raise ValueError(f"depth must be even (first, last, two in every block), got {depth}")
         self.residual = check_flag(residual, "residual")
         check_choice(activation, "activation", ("relu", "helu"))
-        self.activation: nn.Module = nn.ReLU(inplace=True) if activation == "relu" else HELU(sigma)
+        helu = HELU(sigma)  # made in any case: it checks σ
+        self.activation: nn.Module = nn.ReLU(inplace=True) if activation == "relu" else helu
         # A bias before batch normalisation would be subtracted again.
         sizes = [n] + [width] * (depth - 1)
         self.layers = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in itertools.pairwise(sizes))
@@ -107,8 +108,12 @@ class Residual(SignalNetwork):
         return scores
 
     def inference(self) -> nn.Module:
-        """Return the same function with batch normalisation folded into the linear layers."""
-        return _Folded(self)
+        """Return the same function with batch normalisation folded into the linear layers.
+
+        With HELU nothing is folded: each of its ramps multiplies rounding by 1/σ, and after 20 layers scores that were
+        rounded differently would not be the same to 1e-5.
+        """
+        return _Folded(self) if self.hyperparameters["activation"] == "relu" else self
 
 
 class _Folded(nn.Module):

@@ -15,6 +15,7 @@ __all__ = ["PRESETS", "Settings"]
 
 OPTIMISERS = ("adamw", "sgd", "rmsprop")
 SCHEDULES = ("cosine", "steps", "constant", "hold")
+LARGEST_BATCH = 10**6  # signals; more would take minutes and gigabytes before the first step
 FALL = 1 / 3  # share of the budget over which "hold" goes down
 
 
@@ -34,11 +35,10 @@ class Settings:
     batch_size : int
         Signals per step, over all processes together.
     schedule : {"cosine", "steps", "constant", "hold"}
-        ``"cosine"`` rises linearly over the share `warmup` of the budget, then falls to zero; ``"hold"`` rises, stays,
-        and falls linearly over the last third; ``"steps"`` cuts by 90 % after each third of the budget, the paper's 50
-        of 150 epochs.
+        ``"cosine"`` falls to zero; ``"hold"`` stays, and falls linearly over the last third; ``"steps"`` cuts by 90 %
+        after each third of the budget, the paper's 50 of 150 epochs.
     warmup : float
-        Share of the budget.
+        Share of the budget over which the rate rises, in every schedule.
     clip : float or None
         Largest norm of the gradient. On the CPU a step whose gradient has no finite norm is left out.
     ema : float
@@ -48,7 +48,8 @@ class Settings:
     samples : int or None
         Budget that goes with the recipe, where the caller gives none.
     set_size : int or None
-        Size of the fixed training set that goes with the recipe; None for an endless stream.
+        Size of the fixed training set that goes with the recipe; None for an endless stream. :func:`fit` makes the task
+        accordingly; :func:`train` takes its task as it is.
     """
 
     optimiser: str = "adamw"
@@ -75,7 +76,7 @@ class Settings:
             raise ValueError("ema must be below 1, got 1.0: the average would never leave the start; 0 is for none")
         if self.clip is not None and check_number(self.clip, "clip", low=0.0) == 0.0:
             raise ValueError("clip must be above 0, got 0.0: no weight would move; None is for no limit")
-        check_integer(self.batch_size, "batch_size", low=2)
+        check_integer(self.batch_size, "batch_size", low=2, high=LARGEST_BATCH)
         check_integer(self.rounds, "rounds", low=1)
         for name in ("samples", "set_size"):
             if getattr(self, name) is not None:
@@ -91,10 +92,10 @@ class Settings:
 
     def rate(self, progress: float) -> float:
         """Return the learning rate after a share `progress` of the budget."""
-        if self.schedule == "steps":
-            return self.learning_rate * 0.1 ** min(int(3.0 * progress), 2)
         if progress < self.warmup:
             return self.learning_rate * max(progress, 1e-3 * self.warmup) / self.warmup
+        if self.schedule == "steps":
+            return self.learning_rate * 0.1 ** min(int(3.0 * progress), 2)
         if self.schedule == "constant":
             return self.learning_rate
         if self.schedule == "hold":

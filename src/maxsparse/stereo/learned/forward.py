@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,6 @@ from maxsparse.stereo.methods._kernels import FAST, SLICES
 __all__ = ["Answer", "refine", "weights_of"]
 
 N_OUT = 5  # normal, albedo, logarithm of the expected error
-LAYERS = ("look", "context", "again", "weigh", "gather", "correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,29 @@ class Answer:
     log_error: NDArray[np.float32]
 
 
-def weights_of(tensors: Mapping[str, NDArray[np.float32]], rounds: int) -> tuple[NDArray[np.float32], ...]:
-    """Stack the weights of all rounds: for every layer (R, in, out) and (R, out)."""
+def weights_of(
+    tensors: Mapping[str, NDArray[np.float32]], rounds: int, width: int, state: int
+) -> tuple[NDArray[np.float32], ...]:
+    """Stack the weights of all rounds: for every layer (R, in, out) and (R, out).
+
+    Tensors of other sizes or with NaN are refused: compiled code does not look where an array ends.
+    """
+    sizes = {
+        "look": (width, N_FEATURES + state),
+        "context": (width, 2 * width + N_SUMMARY),
+        "again": (width, width),
+        "weigh": (1 + state, width),
+        "gather": (width, 3 * width + N_SUMMARY),
+        "correct": (3, width),
+    }
+    for r, (layer, size) in itertools.product(range(rounds), sizes.items()):
+        for name, wanted in ((f"rounds.{r}.{layer}.weight", size), (f"rounds.{r}.{layer}.bias", size[:1])):
+            if tensors[name].shape != wanted:
+                raise ValueError(f"{name} has shape {tensors[name].shape}, not {wanted}")
+            if not np.isfinite(tensors[name]).all():
+                raise ValueError(f"{name} has NaN or infinite numbers")
     stacked: list[NDArray[np.float32]] = []
-    for layer in LAYERS:
+    for layer in sizes:
         stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.weight"].T for r in range(rounds)]))
         stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.bias"] for r in range(rounds)]))
     # A row of 16 fills whole vector registers where one of 13 does not: the loops over it run twice as fast.

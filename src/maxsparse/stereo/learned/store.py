@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._validation import check_integer
 from maxsparse.files import parse_json
 from maxsparse.stereo.learned.forward import weights_of
 
@@ -22,6 +23,7 @@ __all__ = ["bundled_path", "bundled_weights", "load_network", "read_once", "save
 
 FORMAT = "maxsparse-reading-network-1"
 SIZES = ("rounds", "width", "state")
+LARGEST = 1024  # of each of them
 
 
 def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
@@ -66,7 +68,7 @@ def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...
     """Read the weights of a network as the compiled code wants them; torch is not needed."""
     arrays, sizes = _read(path)
     try:
-        return weights_of(arrays, sizes["rounds"])
+        return weights_of(arrays, **sizes)
     except (KeyError, ValueError) as error:
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
 
@@ -104,7 +106,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]],
             metadata = stream.metadata() or {}
             if (found := _sizes(metadata)) is None:
                 raise ValueError(f"{os.fspath(path)!r} is no network of photometric stereo")
-            sizes = {name: int(found[name]) for name in SIZES}
+            sizes = {name: check_integer(int(found[name]), name, low=1, high=LARGEST) for name in SIZES}
             names = [name for name in stream.keys() if not name.startswith("arrays/")]  # noqa: SIM118
             return {name.removeprefix("weights/"): stream.get_tensor(name) for name in names}, sizes
     except Exception as error:  # whatever a damaged file makes a parser raise
