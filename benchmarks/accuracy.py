@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     name, hyperparameters, loss, amplitudes = CONFIGURATIONS[arguments.configuration]
     hyperparameters = {**hyperparameters, **json.loads(arguments.hyperparameters)}
     label = arguments.label or arguments.configuration
-    settings = training.PRESETS[arguments.preset].but(**json.loads(arguments.settings))
+    settings = training.preset_for(name, arguments.preset).but(**json.loads(arguments.settings))
     WORK.mkdir(exist_ok=True)
     output = WORK / f"{label}.safetensors"
     Phi = dictionary()

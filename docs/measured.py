@@ -278,20 +278,15 @@ def accuracy(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def presets(results: dict[str, Any]) -> str:
+def recipes(results: dict[str, Any]) -> str:
     """Return both measures of one network after training by different recipes."""
     parts = []
     for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
         rows = [
-            [
-                label.replace("-", " "),
-                f"{row['samples'] / 1e6:.1f}",
-                f"{row['processor_seconds'] / 60:.1f}",
-                *(f"{value:.3f}" for value in row[measure][:6]),
-            ]
+            [label.replace("-", " "), f"{row['samples']:,}", *(f"{value:.3f}" for value in row[measure][:6])]
             for label, row in results.items()
         ]
-        parts.append(table([name, "million signals", "minutes", *(f"d = {d}" for d in range(1, 7))], rows))
+        parts.append(table([name, "signals", *(f"d = {d}" for d in range(1, 7))], rows))
     return "\n\n".join(parts)
 
 
@@ -383,7 +378,8 @@ BENCHMARK_BLOCKS = {
     "solvers": ("solvers.json", solvers),
     "networks": ("networks.json", networks),
     "accuracy": ("accuracy.json", accuracy),
-    "presets": ("presets.json", presets),
+    "losses": ("losses.json", recipes),
+    "presets": ("presets.json", recipes),
     "stereo-accuracy": ("stereo.json", stereo),
     "stereo-rig": ("stereo.json", stereo_rig),
 }

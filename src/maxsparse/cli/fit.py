@@ -42,7 +42,7 @@ Loss = Annotated[
         help="softmax, sigmoid or least_squares. (default: least_squares for ista_net and iht_net, else softmax)"
     ),
 ]
-Preset = Annotated[str, typer.Option(help="modern, or paper (SGD, 150 epochs of 600,000 signals).")]
+Preset = Annotated[str, typer.Option(help="modern, paper (SGD, 150 epochs of 600,000 signals) or follow-up (RMSprop).")]
 SetSize = Annotated[
     int | None, typer.Option(min=1, help="Train on that many signals again and again, instead of fresh ones.")
 ]
@@ -67,12 +67,7 @@ def fit(
     amplitudes: Annotated[str, typer.Option(help="uniform, gaussian or unit.")] = "uniform",
     noise: Noise = 0.0,
     snr_db: Annotated[float | None, typer.Option(help="Signal-to-noise ratio instead of --noise.")] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="softmax, sigmoid or least_squares. (default: least_squares for ista_net and iht_net, else softmax)"
-        ),
-    ] = None,
+    loss: Loss = None,
     set_size: SetSize = None,
     preset: Preset = "modern",
     learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Instead of the preset's.")] = None,
@@ -124,7 +119,7 @@ def fit(
             raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
             raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
-        settings = training.PRESETS[preset].but(learning_rate=learning_rate, batch_size=batch_size)
+        settings = training.preset_for(network, preset).but(learning_rate=learning_rate, batch_size=batch_size)
         details = {"loss": loss, "settings": settings, "hyperparameters": hyperparameters, "rng": seed}
         Phi = read_dictionary(dictionary)
         return training.fit(Phi, network, output=output, **signals, **budget, **details, **common, **more)

@@ -49,6 +49,8 @@ class ISTANet(Unfolded):
     True
     """
 
+    learning_rate = 1e-3  # three times as much diverges after some million signals
+
     def __init__(
         self,
         *,

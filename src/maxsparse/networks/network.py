@@ -33,9 +33,12 @@ class Network(nn.Module):
         Name in :data:`maxsparse.networks.NETWORKS`.
     hyperparameters : dict
         Keyword arguments of the constructor.
+    learning_rate : float
+        Of AdamW, where it is trained by the preset ``"modern"``.
     """
 
     name: ClassVar[str]
+    learning_rate: ClassVar[float] = 3e-3
 
     def __init__(self, **hyperparameters: Any) -> None:
         super().__init__()

@@ -54,6 +54,8 @@ class Residual(SignalNetwork):
     .. [2] K. He et al., "Deep residual learning for image recognition", CVPR 2016.
     """
 
+    learning_rate = 6e-3
+
     def __init__(
         self,
         *,

@@ -50,7 +50,7 @@ from maxsparse.training.data_dictionaries import DictionariesTask
 from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
-from maxsparse.training.presets import PRESETS, Settings
+from maxsparse.training.presets import PRESETS, Settings, preset_for
 from maxsparse.training.run import DivergenceError, Task
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "Task",
     "checkpoint_path",
     "fit",
+    "preset_for",
     "resume",
     "train",
 ]

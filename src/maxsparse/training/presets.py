@@ -1,4 +1,4 @@
-"""How to train: the paper's recipe, and a faster one."""
+"""How to train: the paper's recipe, that of its follow-up, and a faster one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from maxsparse._validation import check_choice, check_integer, check_number
+from maxsparse.networks import NETWORKS
 
-__all__ = ["PRESETS", "Settings"]
+__all__ = ["PRESETS", "Settings", "preset_for"]
 
 OPTIMISERS = ("adamw", "sgd", "rmsprop")
 SCHEDULES = ("cosine", "steps", "constant", "hold")
@@ -119,6 +120,31 @@ class Settings:
         return torch.optim.AdamW(groups, lr=self.learning_rate, betas=(self.momentum, 0.999), fused=True)
 
 
+def preset_for(network: str, preset: str = "modern") -> Settings:
+    """Return a preset as it suits a network: ``"modern"`` takes the learning rate from the network's class.
+
+    Parameters
+    ----------
+    network : str
+        A name in ``maxsparse.networks.NETWORKS``.
+    preset : str, default="modern"
+        A name in ``PRESETS``.
+
+    Returns
+    -------
+    settings : Settings
+
+    Examples
+    --------
+    >>> from maxsparse import training
+    >>> training.preset_for("residual").learning_rate, training.preset_for("ista_net").learning_rate
+    (0.006, 0.001)
+    """
+    made = NETWORKS[check_choice(network, "network", tuple(NETWORKS))]
+    settings = PRESETS[check_choice(preset, "settings", tuple(PRESETS))]
+    return settings.but(learning_rate=made.learning_rate) if preset == "modern" else settings
+
+
 PRESETS: dict[str, Settings] = {
     "paper": Settings(
         optimiser="sgd",
@@ -134,4 +160,13 @@ PRESETS: dict[str, Settings] = {
         set_size=600_000,
     ),
     "modern": Settings(),
+    "follow-up": Settings(
+        optimiser="rmsprop",
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        batch_size=250,
+        schedule="constant",
+        warmup=0.0,
+        clip=None,
+    ),
 }
