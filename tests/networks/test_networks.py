@@ -88,6 +88,28 @@ def test_scores_leave_the_mode_alone_and_follow_the_weights(network):
     assert np.abs(network.scores(Y) - before).max() > 1e-6
 
 
+@pytest.mark.filterwarnings("ignore::maxsparse._validation.DuplicateAtomsWarning")  # one row: all atoms are parallel
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (3, 2), (12, 5), (17, 33), (20, 100)])
+@pytest.mark.parametrize("label", SMALL)
+def test_any_shape_is_scored_trained_saved_and_loaded(tmp_path, label, shape):
+    Phi = ms.dictionaries.gaussian(*shape, rng=0)
+    Y = ms.signals.sample(Phi, 5, sparsity=1, rng=1)[1]
+    network, path = networks.build(label.split(",")[0], Phi, rng=0, **SMALL[label]), tmp_path / "m.safetensors"
+    assert np.isfinite(network.scores(Y)).all()
+    loss = "softmax" if network.output == "logits" else "least_squares"
+    task = training.SupportTask(Phi, sparsity=1, loss=loss, rng=0, validation_signals=10)
+    settings = training.PRESETS["modern"].but(batch_size=32, rounds=2)
+    report = training.train(network, task, settings, samples=128, output=path, n_threads=1)
+    assert (report.batches, report.skipped) == (4, 0)
+    with torch.no_grad():
+        outputs = network(torch.from_numpy(Y)).numpy()
+    assert outputs.shape == (5, shape[1])
+    expected = np.abs(outputs) if network.output == "estimate" else outputs
+    scores = network.scores(Y)
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+    np.testing.assert_array_equal(networks.load(path).network.scores(Y), scores)
+
+
 def test_a_seed_gives_the_same_start():
     first, second, third = (networks.build("residual", PHI, width=8, depth=4, rng=seed).scores(Y) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, second)

@@ -230,6 +230,36 @@ def test_gradients_that_stay_nan_end_the_run(monkeypatch):
     assert torch.equal(network.last.weight, before)  # nothing was saved since
 
 
+class Rising(training.SupportTask):
+    """Is interrupted in its first batch, whose loss is next to nothing."""
+
+    def batch(self, number, *arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().batch(number, *arguments)
+
+    def loss(self, network, Y, X):
+        return 1e-9 * super().loss(network, Y, X)
+
+
+def test_an_interruption_does_not_change_what_counts_as_divergence(tmp_path, monkeypatch):
+    monkeypatch.setattr(training.run, "HARMLESS", 0.0)
+    output = tmp_path / "m.safetensors"
+    task = Rising(PHI, sparsity=(1, 2), rng=0, validation_signals=20)
+    with pytest.raises(training.InterruptedTraining, match="after 32 signals"):
+        training.train(make()[0], task, QUICK, samples=64 * 32, output=output, n_threads=1)
+    resume(output)  # without the interruption, the first look would have been at many batches
+    assert networks.load(output).about["report"]["finished"]
+
+
+def test_a_loss_that_begins_at_nothing_may_grow():
+    """With orthogonal atoms hard thresholding makes no error; the first steps of training make small ones."""
+    task = training.SupportTask(np.eye(4), sparsity=1, loss="least_squares", rng=0, validation_signals=10)
+    network = networks.build("iht_net", np.eye(4), depth=4)
+    report = training.train(network, task, QUICK.but(rounds=64), samples=64 * 32, n_threads=1)
+    assert report.history[0]["loss"] == 0.0
+    assert 0.0 < report.loss < 1e-3
+
+
 def test_divergence_without_nan():
     network, task = make()
     with pytest.raises(training.DivergenceError, match="training diverged"):
@@ -444,6 +474,13 @@ def test_a_forged_checkpoint(interrupted, where, value):
     storage.write(path, tensors, header)
     with pytest.raises(ValueError, match="is damaged"):
         resume(interrupted)
+
+
+def test_usual_numbers_of_nonzeros(tmp_path):
+    for n, m, most in ((8, 16, 4), (20, 5, 5), (1, 1, 1)):
+        Phi, path = ms.dictionaries.gaussian(n, m, rng=0), tmp_path / f"{n}.safetensors"
+        training.fit(Phi, "ista_net", settings=QUICK, samples=64, output=path, rng=0, n_threads=1)
+        assert networks.load(path).about["task"]["sparsity"] == [1, most]
 
 
 def test_device_and_threads():

@@ -50,7 +50,7 @@ def fit(
     network : str, default="residual"
         A name in ``maxsparse.networks.NETWORKS``.
     sparsity : int, (int, int) or None, default=None
-        Number of nonzeros of the training signals, or the range it is drawn from; None for 1 to n/2.
+        Number of nonzeros of the training signals, or the range it is drawn from; None for 1 to n/2, m at most.
     amplitudes, noise, snr_db
         As for :func:`maxsparse.signals.sample`.
     loss : {"softmax", "sigmoid", "least_squares"} or None, default=None
@@ -85,6 +85,7 @@ def fit(
     True
     """
     dictionary = check_dictionary(Phi)
+    n, m = dictionary.shape
     check_choice(network, "network", tuple(NETWORKS))
     if not issubclass(NETWORKS[network], SignalNetwork):
         raise ValueError(f"network {network!r} is not made for one dictionary; use train() with a task of its own")
@@ -99,7 +100,7 @@ def fit(
     loss = _loss_for(network, loss, details)
     task = SupportTask(
         dictionary,
-        sparsity=(1, max(1, dictionary.shape[0] // 2)) if sparsity is None else sparsity,
+        sparsity=(1, max(1, min(n // 2, m))) if sparsity is None else sparsity,
         amplitudes=amplitudes,
         noise=noise,
         snr_db=snr_db,

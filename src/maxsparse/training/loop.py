@@ -118,8 +118,9 @@ def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None,
                 run.budget.spent(report), interrupt.asked, now - last_saved > CHECKPOINT_SECONDS
             )
             due = spent >= 1.0 or int(spent * rounds) > int(before * rounds)
-            if due or stop or old or report.batches % LOOK_EVERY == 0:
-                run.look()
+            regular = due or report.batches % LOOK_EVERY == 0
+            if regular or stop or old:
+                run.look(regular)
                 show(spent, report)
             if due:
                 report.finished = spent >= 1.0

@@ -32,6 +32,7 @@ from maxsparse.training.processes import Processes
 __all__ = ["DivergenceError", "Run", "Task"]
 
 DIVERGED = 100.0  # a mean loss this many times the first one will not come back
+HARMLESS = 1.0  # nor is a loss below this one hopeless: where Φ has few atoms, a network may begin at a loss of zero
 MOST_SKIPPED = 100  # steps in a row whose gradient is not finite
 
 
@@ -123,12 +124,17 @@ class Run:
         if self.skipped_in_a_row == MOST_SKIPPED:
             self.diverged(f"the gradient was not finite {MOST_SKIPPED} times in a row")
 
-    def look(self) -> None:
-        """Read the loss; where it tells of divergence, put the last good weights back and say so."""
+    def look(self, regular: bool) -> None:
+        """Read the loss; where it tells of divergence, put the last good weights back and say so.
+
+        Looks that an interruption or the clock asks for are not regular: a run that had none of them must not end
+        otherwise, so they neither set the first loss nor judge by it.
+        """
         loss = self.processes.mean(self.losses) / self.n_losses
-        if not math.isfinite(self.first_loss):
+        if regular and not math.isfinite(self.first_loss):
             self.first_loss = loss
-        if not math.isfinite(loss) or loss > DIVERGED * abs(self.first_loss):
+        too_large = regular and loss > max(HARMLESS, DIVERGED * abs(self.first_loss))
+        if too_large or not math.isfinite(loss):
             self.diverged(f"the loss became {loss:.4g}")
         self.report.loss = loss
 
