@@ -1,5 +1,8 @@
 """A run that was killed and resumed ends with the bits of one that was not."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +15,29 @@ from maxsparse.training.checkpoint import read_checkpoint
 
 PHI = ms.dictionaries.gaussian(8, 16, rng=0)
 SETTINGS = training.PRESETS["modern"].but(batch_size=32, rounds=5)
+PAPER = training.PRESETS["paper"].but(batch_size=32, rounds=5)
+SMALL = {"width": 16, "depth": 4}
+RECURRENT = {"hidden": 8, "steps": 3}
+# The network, its hyperparameters, how it is trained, and the options of the task.
+CASES = {
+    "adamw": ("residual", SMALL, SETTINGS, {}),
+    "moving average": ("residual", SMALL, SETTINGS.but(ema=0.9), {}),
+    "hold": ("residual", SMALL, SETTINGS.but(schedule="hold"), {}),
+    "sgd in steps": ("residual", SMALL, PAPER, {}),
+    "rmsprop": ("residual", SMALL, SETTINGS.but(optimiser="rmsprop"), {}),
+    "fixed set": ("residual", SMALL, PAPER, {"set_size": 100}),
+    "noise": ("residual", SMALL, SETTINGS, {"snr_db": 20.0, "amplitudes": "gaussian"}),
+    "sigmoid": ("residual", SMALL, SETTINGS, {"loss": "sigmoid"}),
+    "helu": ("residual", {**SMALL, "activation": "helu"}, SETTINGS, {}),
+    "no residuals": ("residual", {**SMALL, "residual": False, "output": "estimate"}, PAPER, {"loss": "least_squares"}),
+    "ista_net": ("ista_net", {"depth": 3}, SETTINGS, {"loss": "least_squares"}),
+    "ista_net, untied": ("ista_net", {"depth": 3, "tied": False, "output": "logits"}, PAPER, {}),
+    "iht_net": ("iht_net", {"depth": 3}, SETTINGS.but(ema=0.9), {"loss": "least_squares"}),
+    "lstm": ("lstm", RECURRENT, SETTINGS, {}),
+    "lstm, feedback": ("lstm", {**RECURRENT, "feedback": True}, SETTINGS.but(optimiser="rmsprop"), {}),
+    "gru": ("lstm", {**RECURRENT, "cell": "gru"}, SETTINGS.but(ema=0.9), {"set_size": 100}),
+    "gru, feedback": ("lstm", {**RECURRENT, "cell": "gru", "feedback": True}, PAPER, {}),
+}
 
 
 class Killed(BaseException):
@@ -29,11 +55,12 @@ class DyingTask(training.SupportTask):
         return super().batch(number, size, rows, device)
 
 
-def run(output, *, settings=SETTINGS, deadline=None, resume=False, width=16, **options):
+def run(output, case="adamw", *, deadline=None, resume=False, n_threads=1):
+    name, hyperparameters, settings, options = CASES[case]
     task = DyingTask(PHI, sparsity=(1, 3), rng=0, validation_signals=20, **options)
     task.deadline = deadline
-    network = networks.build("residual", PHI, width=width, depth=4, rng=0)
-    report = training.train(network, task, settings, samples=64 * 32, output=output, resume=resume, n_threads=1)
+    network = networks.build(name, PHI, rng=0, **hyperparameters)
+    report = training.train(network, task, settings, samples=64 * 32, output=output, resume=resume, n_threads=n_threads)
     return network, report
 
 
@@ -41,24 +68,17 @@ def without_time(report):
     return {key: value for key, value in vars(report).items() if key != "seconds"}
 
 
-@pytest.mark.parametrize("deadline", [0, 20, 33, 63])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SETTINGS,
-        SETTINGS.but(ema=0.9),
-        training.PRESETS["paper"].but(batch_size=32, rounds=5),
-        SETTINGS.but(optimiser="rmsprop"),
-    ],
-    ids=["adamw", "ema", "sgd", "rmsprop"],
-)
-def test_resume_is_bit_identical(tmp_path, monkeypatch, settings, deadline):
-    whole, report = run(tmp_path / "whole.safetensors", settings=settings)
-    # Checkpoints at odd moments too, not only after validations.
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.1)
-    with pytest.raises(Killed):
-        run(tmp_path / "killed.safetensors", settings=settings, deadline=deadline)
-    resumed, report2 = run(tmp_path / "killed.safetensors", settings=settings, resume=True)
+@pytest.mark.parametrize("case", CASES)
+def test_resume_is_bit_identical(tmp_path, monkeypatch, case):
+    whole, report = run(tmp_path / "whole.safetensors", case)
+    # A second per batch: checkpoints at odd moments too, not only after validations.
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=itertools.count().__next__))
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 6.5)
+    output = tmp_path / "killed.safetensors"
+    for deadline in (0, 20, 33, 63):
+        with pytest.raises(Killed):
+            run(output, case, deadline=deadline, resume=deadline > 0)
+    resumed, report2 = training.resume(output, n_threads=1)
     assert without_time(report) == without_time(report2)
     for key, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[key]), key
@@ -66,7 +86,7 @@ def test_resume_is_bit_identical(tmp_path, monkeypatch, settings, deadline):
     for key, value in first.network.state_dict().items():
         assert torch.equal(value, second.network.state_dict()[key]), key
     np.testing.assert_array_equal(second.arrays["Phi"], PHI)
-    assert not training.checkpoint_path(tmp_path / "killed.safetensors").exists()
+    assert not training.checkpoint_path(output).exists()
 
 
 def test_a_forged_budget_reaches_no_other_option(tmp_path):
