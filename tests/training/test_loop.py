@@ -360,15 +360,16 @@ def test_a_validation_that_fails_ends_the_run():
 
 
 def test_processes_agree(tmp_path):
-    """Any process may ask for an end; a validation that fails in the first one ends all; the value is the first's."""
+    """Any process may ask for an end; a validation that fails in the first one ends all; the value is the first's.
+
+    They meet three times, as those of a script that trains one network after the other.
+    """
     code = tmp_path / "run.py"
     code.write_text(
         "import math, os, signal\n"
-        "from torch import distributed\n"
         "from maxsparse import dictionaries, networks, training\n"
         "from maxsparse.training.processes import Processes\n"
         "rank = int(os.environ['RANK'])\n"
-        "distributed.init_process_group('gloo')\n"
         "with Processes.join('cpu', 1) as processes:\n"
         "    assert processes.agree(0.3 + rank, rank == 1, False) == (0.3, True, False)\n"
         "    assert math.isnan(processes.agree(math.nan if rank == 0 else 1.0)[0])\n"

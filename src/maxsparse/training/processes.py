@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,10 @@ class Processes:
     @classmethod
     @contextmanager
     def join(cls, device: str, n_threads: int | None) -> Iterator[Processes]:
-        """Join the other processes where torchrun set its variables; run on `n_threads` threads meanwhile."""
+        """Join the other processes where torchrun set its variables; run on `n_threads` threads meanwhile.
+
+        Who has joined once stays: the processes cannot meet a second time in the place that torchrun gave them.
+        """
         picked = pick_device(device)
         with _threads(n_threads):
             if int(os.environ.get("WORLD_SIZE", "1")) == 1:
@@ -55,14 +59,10 @@ class Processes:
             if picked.type == "cuda":
                 picked = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
                 torch.cuda.set_device(picked)
-            started = not distributed.is_initialized()
-            if started:
+            if not distributed.is_initialized():
                 distributed.init_process_group("nccl" if picked.type == "cuda" else "gloo")
-            try:
-                yield cls(picked, distributed.get_rank(), distributed.get_world_size())
-            finally:
-                if started:
-                    distributed.destroy_process_group()
+                atexit.register(_part)
+            yield cls(picked, distributed.get_rank(), distributed.get_world_size())
 
     @property
     def first(self) -> bool:
@@ -112,6 +112,12 @@ def share(made: int, size: int, rows: slice) -> slice:
     if not own:
         raise ValueError(f"a batch of {made} signals cannot be shared by {size // part} processes; start fewer of them")
     return slice(rows.start // part * own, (rows.start // part + 1) * own)
+
+
+def _part() -> None:
+    """Leave the other processes, if the caller has not done so."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
