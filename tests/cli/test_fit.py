@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 import maxsparse as ms
-from maxsparse import networks
+from maxsparse import cli, networks
 from maxsparse.cli import app
 from maxsparse.training import checkpoint_path
 from maxsparse.training import run as run_module
@@ -75,6 +76,29 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
     for key, value in first.network.state_dict().items():
         assert torch.equal(value, second.network.state_dict()[key]), key
     assert first.about["report"]["history"] == second.about["report"]["history"]
+
+
+def test_another_number_of_threads_is_told_in_a_line(Phi, tmp_path, monkeypatch, capsys):
+    output = str(tmp_path / "m.safetensors")
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own, and a handler
+    monkeypatch.setattr(cli, "_note_interrupts", list)
+    step = run_module.Run.step
+
+    def interrupted(self, *arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *arguments)
+
+    ends = []
+    for arguments in ([Phi, *small(output, "--samples", "128")], ["--resume", "-o", output, "--threads", "2"]):
+        monkeypatch.setattr(sys, "argv", ["maxsparse", "fit", *arguments])
+        monkeypatch.setattr(run_module.Run, "step", step if ends else interrupted)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        ends.append(end.value.code)
+    assert ends == [1, 0]
+    told = [line for line in capsys.readouterr().err.splitlines() if "threads was" in line]
+    assert len(told) == 1
+    assert told[0].startswith("maxsparse: warning: the number of threads was 1 when the run stopped, and is 2 now")
 
 
 def test_ctrl_c_while_tuning_keeps_what_was_learned(Phi, tmp_path, monkeypatch):

@@ -463,7 +463,8 @@ def test_damaged_and_missing_checkpoints(interrupted):
 
 
 @pytest.mark.parametrize(
-    ("where", "value"), [(("optimiser", "state"), [1]), (("optimiser",), 3), (("run", "report"), "x")]
+    ("where", "value"),
+    [(("optimiser", "state"), [1]), (("optimiser",), 3), (("run", "report"), "x"), (("run", "threads"), "x")],
 )
 def test_a_forged_checkpoint(interrupted, where, value):
     path = checkpoint_path(interrupted)

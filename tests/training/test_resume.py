@@ -1,6 +1,7 @@
 """A run that was killed and resumed ends with the bits of one that was not."""
 
 import itertools
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,6 +69,7 @@ def without_time(report):
     return {key: value for key, value in vars(report).items() if key != "seconds"}
 
 
+@pytest.mark.filterwarnings("error::maxsparse.training.OtherBitsWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_resume_is_bit_identical(tmp_path, monkeypatch, case):
     whole, report = run(tmp_path / "whole.safetensors", case)
@@ -87,6 +89,32 @@ def test_resume_is_bit_identical(tmp_path, monkeypatch, case):
         assert torch.equal(value, second.network.state_dict()[key]), key
     np.testing.assert_array_equal(second.arrays["Phi"], PHI)
     assert not training.checkpoint_path(output).exists()
+
+
+@pytest.mark.parametrize(
+    ("noted", "message"),
+    [
+        ({"threads": 1, "processes": 1}, None),
+        ({}, None),  # written by an older version
+        ({"threads": 3, "processes": 1}, "the number of threads was 3 when the run stopped, and is 1 now: it goes on"),
+        ({"threads": 1, "processes": 2}, "the number of processes was 2 when the run stopped, and is 1 now"),
+    ],
+)
+def test_another_number_of_threads_is_told_and_taken(tmp_path, noted, message):
+    output = tmp_path / "run.safetensors"
+    with pytest.raises(Killed):
+        run(output, deadline=60)
+    tensors, header = read_checkpoint(training.checkpoint_path(output))
+    assert (header["run"].pop("threads"), header["run"].pop("processes")) == (1, 1)
+    header["run"] |= noted
+    storage.write(training.checkpoint_path(output), tensors, header)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _, report = training.resume(output, n_threads=1)
+    assert report.finished
+    told = [str(warning.message) for warning in caught if warning.category is training.OtherBitsWarning]
+    assert len(told) == (message is not None)
+    assert all(text.startswith(message) for text in told)
 
 
 def test_a_forged_budget_reaches_no_other_option(tmp_path):

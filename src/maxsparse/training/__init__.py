@@ -51,6 +51,7 @@ from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
 from maxsparse.training.presets import PRESETS, Settings, preset_for
+from maxsparse.training.processes import OtherBitsWarning
 from maxsparse.training.run import DivergenceError, Task
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "DictionariesTask",
     "DivergenceError",
     "InterruptedTraining",
+    "OtherBitsWarning",
     "Report",
     "Settings",
     "SupportTask",

@@ -83,6 +83,11 @@ def train(
         validation, the run is finished and saved all the same, the network has the best weights, and the message says
         so.
 
+    Warns
+    -----
+    OtherBitsWarning
+        A run with a budget in samples is resumed on another number of threads or processes.
+
     Notes
     -----
     Under ``torchrun`` every process calls this with the same arguments. Each makes its own rows of every batch, torch's

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,11 @@ from torch import Tensor, distributed, nn
 
 from maxsparse._validation import check_integer
 
-__all__ = ["Processes", "pick_device", "share"]
+__all__ = ["OtherBitsWarning", "Processes", "pick_device", "share"]
+
+
+class OtherBitsWarning(UserWarning):
+    """A resumed run will not end with the same bits as one that was never stopped."""
 
 
 def pick_device(device: str) -> torch.device:
@@ -68,6 +73,23 @@ class Processes:
     def first(self) -> bool:
         """Whether this is the process that validates and writes."""
         return self.rank == 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the rounding depends on: threads of each process, and processes."""
+        return {"threads": torch.get_num_threads(), "processes": self.count}
+
+    def compare(self, counts: Mapping[str, int]) -> None:
+        """Say so where a run was stopped with other counts than it goes on with; what was not noted is not compared."""
+        for name, now in self.counts.items():
+            before = counts.get(name, now)
+            if before != now and self.first:
+                warnings.warn(
+                    f"the number of {name} was {before} when the run stopped, and is {now} now: it goes on, but will "
+                    "not end with the same bits as a run that was never stopped",
+                    OtherBitsWarning,
+                    stacklevel=4,
+                )
 
     def rows(self, batch_size: int) -> slice:
         """Return this process's rows of a batch; all have equally many, so that the mean of means is the mean."""

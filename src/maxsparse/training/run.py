@@ -204,6 +204,7 @@ class Run:
             },
             run={
                 **self.identity(),
+                **self.processes.counts,
                 "report": {**asdict(self.report), "loss": _finite(self.report.loss)},
                 "n_losses": self.n_losses,
                 "first_loss": _finite(self.first_loss),
@@ -257,10 +258,13 @@ class Run:
             self.report = Report(**{**report, "loss": _or_infinity(report["loss"])})
             self.n_losses, self.first_loss = int(run["n_losses"]), _or_infinity(run["first_loss"])
             self.skipped_in_a_row = int(run.get("skipped_in_a_row", 0))  # older checkpoints have none
+            counts = {name: int(run[name]) for name in self.processes.counts if name in run}  # nor these
             restore_generators(tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
+        if self.budget.minutes is None:  # where the clock decides, no two runs have the same bits
+            self.processes.compare(counts)
 
     def how_to_resume(self, command: str | None) -> str:
         """Say where an interrupted run is and how to go on, unless it came to its end all the same."""
