@@ -180,6 +180,10 @@ def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
         (["PHI", "--network", "residual", "--set", "rng=3"], "no hyperparameter 'rng' to set"),
         (["PHI", "--network", "residual", "--sparsity", "5:99"], "sparsity"),
         (["PHI", "--network", "residual"], "say how long to train"),
+        (["PHI", "--network", "residual", "--samples", "9", "--snr-db", "-5000"], "snr_db must be from -1000.0 to"),
+        (["PHI", "--network", "residual", "--samples", "9", "--batch-size", "9999999"], "batch_size must be from 2 to"),
+        (["PHI", "--network", "residual", "--samples", "9", "--device", "meta"], "device 'meta' cannot be used"),
+        (["PHI", "--network", "residual", "--samples", "9", "--set", "sigma=wide"], "sigma must be a finite number"),
         (["missing.npy"], "is not a file"),
         (["PHI", "-o", "nowhere/m.safetensors"], "folder 'nowhere' does not exist"),
         (["--resume"], "there is no checkpoint"),
@@ -210,6 +214,8 @@ def test_divergence_is_exit_code_1_without_a_traceback(Phi, tmp_path):
     assert done.returncode == 1
     assert "maxsparse: training diverged" in done.stderr
     assert "Traceback" not in done.stderr
+    weights = networks.load(tmp_path / "m.safetensors").network.state_dict().values()
+    assert all(torch.isfinite(value).all() for value in weights)
 
 
 def test_help_has_an_example():

@@ -491,8 +491,21 @@ def test_device_and_threads():
     training.train(network, task, QUICK, samples=64, device="auto", n_threads=1)
     assert torch.get_num_threads() == before
     assert network.W.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ValueError, match="device 'abacus' is not there"):
-        training.train(network, task, QUICK, samples=64, device="abacus", n_threads=1)
+    for device in ("abacus", "meta"):
+        with pytest.raises(ValueError, match=f"device '{device}' cannot be used"):
+            training.train(network, task, QUICK, samples=64, device=device, n_threads=1)
+
+
+def test_interrupted_fit_names_the_function_that_goes_on(tmp_path):
+    output = tmp_path / "m.safetensors"
+    options = {
+        "samples": 640,
+        "rng": 0,
+        "n_threads": 1,
+        "callback": lambda report: os.kill(os.getpid(), signal.SIGTERM),
+    }
+    with pytest.raises(KeyboardInterrupt, match=r"To resume: maxsparse\.training\.resume\('.*m\.safetensors'\)"):
+        training.fit(PHI, "ista_net", settings=QUICK, output=output, hyperparameters={"depth": 2}, **options)
 
 
 def test_progress_line():

@@ -132,6 +132,9 @@ class SignalNetwork(Network):
     def scores(self, Y: ArrayLike, *, batch_size: int = 1024) -> NDArray[np.float32]:
         """Score every atom for every signal, without gradients.
 
+        A network of the paper knows signals as large as those it was trained on: where amplitudes in the field are ten
+        times smaller, train it on such, or scale the signals.
+
         Parameters
         ----------
         Y : array-like of shape (N, n)

@@ -20,7 +20,7 @@ from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
 from maxsparse.training.data import SupportTask
 from maxsparse.training.loop import train
 from maxsparse.training.losses import LOSSES, OUTPUT_FOR
-from maxsparse.training.presets import PRESETS, Settings
+from maxsparse.training.presets import Settings, preset_for
 
 __all__ = ["fit", "resume"]
 
@@ -89,7 +89,7 @@ def fit(
     check_choice(network, "network", tuple(NETWORKS))
     if not issubclass(NETWORKS[network], SignalNetwork):
         raise ValueError(f"network {network!r} is not made for one dictionary; use train() with a task of its own")
-    chosen = PRESETS[check_choice(settings, "settings", tuple(PRESETS))] if isinstance(settings, str) else settings
+    chosen = preset_for(network, settings) if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
         raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
     if rng is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -111,6 +111,7 @@ def fit(
     Y = task.typical()
     ratio = noise / float(np.sqrt(np.mean(Y**2))) if snr_db is None else 10.0 ** (-snr_db / 20.0)
     made = build(network, dictionary, Y=Y, noise=ratio, rng=seed, **details)
+    _say_how_to_resume(output, options)
     return made, train(made, task, chosen, output=output, **options)
 
 
@@ -149,8 +150,15 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
         raise ValueError(
             f"output holds a run of another kind of network, {type(network).__name__}; it cannot be resumed here"
         )
+    _say_how_to_resume(output, options)
     options |= {"minutes": budget.minutes, "samples": budget.samples, "output": Path(output), "resume": True}
     return network, train(network, task, recipe, **options)
+
+
+def _say_how_to_resume(output: str | os.PathLike[str] | None, options: dict[str, Any]) -> None:
+    """Have an interrupted run name the function of this module, unless the caller knows better."""
+    if output is not None and options.get("resume_command") is None:
+        options["resume_command"] = f"maxsparse.training.resume({os.fspath(output)!r})"
 
 
 def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:

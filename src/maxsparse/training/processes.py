@@ -28,9 +28,12 @@ def pick_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} is not there: {error}") from error
+        one = torch.ones((), device=device)
+        one.item()  # "meta" has no numbers
+        return one.device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0]  # torch goes on for pages
+        raise ValueError(f"device {device!r} cannot be used: {why}") from error
 
 
 @dataclass(frozen=True)

@@ -139,14 +139,18 @@ class Run:
         self.report.loss = loss
 
     def diverged(self, what: str) -> NoReturn:
-        """Put the last good weights back and say what happened."""
+        """Put the last good weights back, store them where no better ones are, and say what happened."""
         self.leave(self.good_weights)
-        kept = "" if self.output is None else f", also in {str(checkpoint_path(self.output))!r}"
+        kept = first = ""
+        if self.output is not None:
+            if not self.report.best and self.processes.first:
+                self.save_model(self.output, self.good_weights)
+            kept = f", and {str(self.output)!r} the best so far" if self.report.best else f", also {str(self.output)!r}"
+            first = f", and remove {str(checkpoint_path(self.output))!r} first"
         raise DivergenceError(
             f"training diverged: {what} after {self.report.samples:,} signals (the loss began at "
-            f"{self.first_loss:.4g}). "
-            f"The network has its last good weights{kept}. Try a smaller learning rate than "
-            f"{self.settings.learning_rate:g}{'' if self.output is None else ', and remove that file first'}.",
+            f"{self.first_loss:.4g}). The network has its last good weights{kept}. Try a smaller learning rate than "
+            f"{self.settings.learning_rate:g}{first}.",
             what,
         )
 
@@ -188,7 +192,7 @@ class Run:
         if self.output is None or not self.processes.first:
             return
         if self.report.best:
-            self.save_model(self.output)
+            self.save_model(self.output, self.best_weights)
         if self.report.finished:
             checkpoint_path(self.output).unlink(missing_ok=True)
             return
@@ -212,12 +216,11 @@ class Run:
             },
         )
 
-    def save_model(self, path: Path) -> None:
-        """Write the best weights so far."""
-        # Without the time it took: one seed gives one file, also where a run was interrupted.
-        report = {name: value for name, value in asdict(self.report).items() if name != "seconds"}
-        about = {**self.identity(), "report": report}
-        save(self.network, path, weights=self.best_weights, arrays=self.task.arrays, about=about)
+    def save_model(self, path: Path, weights: Mapping[str, Tensor]) -> None:
+        """Write a model file with these weights."""
+        report = {**asdict(self.report), "loss": _finite(self.report.loss)}
+        del report["seconds"]  # one seed gives one file, also where a run was interrupted
+        save(self.network, path, weights=weights, arrays=self.task.arrays, about={**self.identity(), "report": report})
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same in a run and in its continuation, as plain JSON."""
