@@ -1,6 +1,7 @@
 """Compare ways to train a network: losses, presets, structures, one run per process.
 
 python benchmarks/accuracy.py run residual --minutes 30      # train and test one of CONFIGURATIONS; resumes by itself
+python benchmarks/accuracy.py budget residual lstm-unit      # how many signals half an hour on two cores is
 python benchmarks/accuracy.py solve ista                     # a solver on the same test signals
 python benchmarks/accuracy.py table                          # all results so far, as accuracy.json and accuracy.png
 
@@ -26,12 +27,17 @@ import torch
 import maxsparse as ms
 from maxsparse import networks, training
 from maxsparse.files import atomic_write
+from maxsparse.training.budget import Budget
+from maxsparse.training.processes import Processes
 
 SEED, TEST_SEED = 0, 1_000_003
 N, M, SPARSITIES = 20, 100, range(1, 11)
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 WORK = Path("accuracy-models")  # models and checkpoints; not part of the project
 NEED_SPARSITY = ("iht", "omp")
+MEASURED_SIGNALS = 25_600  # of each network, to learn how fast it trains
+# What was changed for the long runs: the follow-up's 425 units would see too few signals in half an hour.
+SMALLER = {"lstm-unit": {"hidden": 128}}
 
 # name: (network, hyperparameters, loss, amplitudes)
 CONFIGURATIONS: dict[str, tuple[str, dict, str, str]] = {
@@ -77,18 +83,46 @@ def dictionary() -> np.ndarray:
     return ms.dictionaries.decaying(N, M, rng=SEED)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    name, hyperparameters, loss, amplitudes = CONFIGURATIONS[arguments.configuration]
-    hyperparameters = {**hyperparameters, **json.loads(arguments.hyperparameters)}
-    label = arguments.label or arguments.configuration
-    settings = training.preset_for(name, arguments.preset).but(**json.loads(arguments.settings))
-    WORK.mkdir(exist_ok=True)
-    output = WORK / f"{label}.safetensors"
+def prepare(
+    configuration: str, preset: str, settings: dict, hyperparameters: dict
+) -> tuple[networks.SignalNetwork, training.SupportTask, training.Settings]:
+    """Return network, task and settings of a configuration, with changes."""
+    name, usual, loss, amplitudes = CONFIGURATIONS[configuration]
+    chosen = training.preset_for(name, preset).but(**settings)
     Phi = dictionary()
     task = training.SupportTask(
-        Phi, sparsity=(1, 10), amplitudes=amplitudes, loss=loss, set_size=settings.set_size, rng=SEED
+        Phi, sparsity=(1, 10), amplitudes=amplitudes, loss=loss, set_size=chosen.set_size, rng=SEED
     )
-    network = networks.build(name, Phi, Y=task.typical(), rng=SEED, **hyperparameters)
+    network = networks.build(name, Phi, Y=task.typical(), rng=SEED, **{**usual, **hyperparameters})
+    return network, task, chosen
+
+
+def budget(arguments: argparse.Namespace) -> None:
+    """Measure how many signals some configurations learn from in the given time on a quiet machine."""
+    signals = {}
+    for configuration in arguments.configurations:
+        changes = SMALLER.get(configuration, {})
+        network, task, settings = prepare(configuration, "modern", {}, changes)
+        with Processes.join("cpu", arguments.threads) as processes:
+            endless = training.run.Run(network, task, settings, Budget(None, 10**12), processes, None)
+            for batches in (3, round(MEASURED_SIGNALS / settings.batch_size)):  # the first three warm up
+                begun = time.perf_counter()
+                for _ in range(batches):
+                    endless.step(network, 1e-4)
+            rate = batches * settings.batch_size / (time.perf_counter() - begun)
+        signals[configuration] = {"signals": round(60 * arguments.minutes * rate), "hyperparameters": changes}
+        print(f"{configuration:16} {signals[configuration]['signals']:12,} signals in {arguments.minutes:g} minutes")
+    result = {"minutes": arguments.minutes, "threads": arguments.threads, "configurations": signals}
+    with atomic_write(arguments.results.with_name("budgets.json")) as stream:
+        stream.write(json.dumps(result | origin(), indent=1).encode() + b"\n")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    label = arguments.label or arguments.configuration
+    WORK.mkdir(exist_ok=True)
+    output = WORK / f"{label}.safetensors"
+    changes = json.loads(arguments.settings), json.loads(arguments.hyperparameters)
+    network, task, settings = prepare(arguments.configuration, arguments.preset, *changes)
     resume = training.checkpoint_path(output).exists()
     if output.exists() and not resume:
         sys.exit(f"{output} is finished; remove it to train again")
@@ -108,12 +142,12 @@ def run(arguments: argparse.Namespace) -> None:
             flush=True,
         ),
     )
-    strict, loose = accuracies(amplitudes, arguments.test, lambda Y, d: network.scores(Y))
+    strict, loose = accuracies(task.settings["amplitudes"], arguments.test, lambda Y, d: network.scores(Y))
     write(
         arguments.results,
         label,
         {
-            "network": name,
+            "network": network.name,
             "hyperparameters": network.hyperparameters,
             "parameters": sum(p.numel() for p in network.parameters()),
             "task": task.settings,
@@ -132,16 +166,19 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def write(folder: Path, label: str, result: dict) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    result |= {
-        "label": label,
+def origin() -> dict:
+    """Return where a result comes from."""
+    return {
         "dictionary": f"decaying({N}, {M}, rng={SEED})",
-        "test_seed": TEST_SEED,
         "versions": {"maxsparse": ms.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "machine": platform.machine(),
         "command": shlex.join(["python", *sys.argv]),
     }
+
+
+def write(folder: Path, label: str, result: dict) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    result |= {"label": label, "test_seed": TEST_SEED, **origin()}
     with atomic_write(folder / f"{label}.json") as stream:
         stream.write(json.dumps(result, indent=1).encode() + b"\n")
     print(label, "strict", *(f"{value:.3f}" for value in result["strict"]))
@@ -226,6 +263,11 @@ def main() -> None:
     other.add_argument("--test", type=int, default=5000, help="test signals per sparsity")
     other.add_argument("--whitened", action="store_true", help="precondition the dictionary; the paper does not")
     other.set_defaults(run=solve)
+    time_it = commands.add_parser("budget")
+    time_it.add_argument("configurations", nargs="+", choices=CONFIGURATIONS)
+    time_it.add_argument("--minutes", type=float, default=30.0)
+    time_it.add_argument("--threads", type=int, default=2)
+    time_it.set_defaults(run=budget)
     commands.add_parser("table").set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)
