@@ -228,15 +228,19 @@ def draw(summary: dict[str, dict], target: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, figsize=(10, 8), sharex=True, layout="constrained")
+    names = sorted({label.removesuffix("-unit") for label in summary})
+    colours = plt.get_cmap("tab20").colors
     for row, amplitudes in zip(axes, ("uniform", "unit"), strict=True):
         for axis, measure in zip(row, ("strict", "loose"), strict=True):
             for label, result in summary.items():
                 if result["amplitudes"] == amplitudes:
-                    style = "-" if "samples" in result else "--"
-                    axis.plot(SPARSITIES, result[measure], style, marker="o", markersize=3, label=label)
+                    name = label.removesuffix("-unit")
+                    style = {"linestyle": "-" if "samples" in result else "--", "color": colours[names.index(name)]}
+                    axis.plot(SPARSITIES, result[measure], marker="o", markersize=3, label=name, **style)
             axis.set(title=f"{measure} accuracy, {amplitudes} amplitudes", xticks=SPARSITIES, ylim=(-0.02, 1.02))
             axis.grid(alpha=0.3)
-            axis.legend(fontsize=8)
+        if row[0].lines:
+            row[0].legend(fontsize=8)  # the same lines stand on the right
     for axis in axes[1]:
         axis.set_xlabel("number of nonzeros d")
     with atomic_write(target) as stream:
