@@ -8,6 +8,7 @@ import pytest
 
 SCRIPT = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 from maxsparse import cli
 
 def command(prog_name):
