@@ -32,7 +32,7 @@ def pick_device(device: str) -> torch.device:
         one.item()  # "meta" has no numbers
         return one.device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        why = str(error).splitlines()[0]  # torch goes on for pages
+        why = str(error).splitlines()[0].split(". ")[0]  # torch goes on for pages
         raise ValueError(f"device {device!r} cannot be used: {why}") from error
 
 
