@@ -12,7 +12,7 @@ import maxsparse
 ROOT = Path(maxsparse.__file__).parent
 # A part may import what stands on an earlier line, and itself. Parts on one line do not know each other.
 ORDER = [
-    {"_validation", "_progress"},
+    {"_core"},
     {"files"},
     {"dictionaries", "signals", "metrics", "result", "complex_data"},
     {"theory"},

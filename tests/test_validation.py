@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from maxsparse._validation import (
+from maxsparse._core.validation import (
     DuplicateAtomsWarning,
     check_choice,
     check_dictionary,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__
-from maxsparse._validation import check_width
+from maxsparse._core.validation import check_width
 from maxsparse.recovery import SparseRecoverer
 from maxsparse.streaming.chunk import Chunk
 from maxsparse.streaming.pipeline import Task

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_matrix, check_number, check_pair
+from maxsparse._core.validation import check_integer, check_matrix, check_number, check_pair
 
 __all__ = [
     "angular_error",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import (
+from maxsparse._core.validation import (
     FloatArray,
     RandomState,
     check_choice,

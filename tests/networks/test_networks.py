@@ -88,7 +88,8 @@ def test_scores_leave_the_mode_alone_and_follow_the_weights(network):
     assert np.abs(network.scores(Y) - before).max() > 1e-6
 
 
-@pytest.mark.filterwarnings("ignore::maxsparse._validation.DuplicateAtomsWarning")  # one row: all atoms are parallel
+# One row: all atoms are parallel.
+@pytest.mark.filterwarnings("ignore::maxsparse._core.validation.DuplicateAtomsWarning")
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (3, 2), (12, 5), (17, 33), (20, 100)])
 @pytest.mark.parametrize("label", SMALL)
 def test_any_shape_is_scored_trained_saved_and_loaded(tmp_path, label, shape):

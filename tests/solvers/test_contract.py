@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxsparse as ms
-from maxsparse._validation import DuplicateAtomsWarning
+from maxsparse._core.validation import DuplicateAtomsWarning
 from maxsparse.solvers import METHODS
 
 NEEDS_SPARSITY = {"omp", "iht", "subspace_pursuit", "aiht"}

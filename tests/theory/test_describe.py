@@ -48,7 +48,7 @@ def test_guarantees_of_two_bases():
     assert d.guaranteed == 4
 
 
-@pytest.mark.filterwarnings("ignore::maxsparse._validation.DuplicateAtomsWarning")
+@pytest.mark.filterwarnings("ignore::maxsparse._core.validation.DuplicateAtomsWarning")
 def test_duplicates_and_single_atoms():
     d = ms.theory.describe(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]]), samples=10)
     assert d.duplicates == [(0, 1)]

@@ -46,7 +46,7 @@ def problems(draw):
     return Phi * draw(st.sampled_from([0.1, 1.0, 3.0])), k
 
 
-@pytest.mark.filterwarnings("ignore::maxsparse._validation.DuplicateAtomsWarning")
+@pytest.mark.filterwarnings("ignore::maxsparse._core.validation.DuplicateAtomsWarning")
 @settings(max_examples=400, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 10))
 def test_lower_exact_upper(problem, seed):

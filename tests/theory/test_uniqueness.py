@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import maxsparse as ms
 
-pytestmark = pytest.mark.filterwarnings("ignore::maxsparse._validation.DuplicateAtomsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::maxsparse._core.validation.DuplicateAtomsWarning")
 
 
 def brute_force(Phi):

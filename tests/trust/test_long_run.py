@@ -96,7 +96,7 @@ def test_two_processes_share_a_cache_of_compiled_code_and_a_model_file(tmp_path)
 import sys
 import numpy as np
 import maxsparse as ms
-from maxsparse.solvers._kernels import residual_norms
+from maxsparse._core.linalg import residual_norms
 Phi = ms.dictionaries.decaying(12, 40, rng=0)
 _, Y = ms.signals.sample(Phi, 40, sparsity=3, rng=1)
 ms.load({str(path)!r}).save({str(path)!r})

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from maxsparse import signals
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 
 if TYPE_CHECKING:
     from maxsparse.recovery import SparseRecoverer

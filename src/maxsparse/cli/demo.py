@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from maxsparse import dictionaries, signals, theory
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.cli.arguments import Json
 from maxsparse.cli.compare import OURS, Curve, compare, print_table
 from maxsparse.cli.printing import print_json

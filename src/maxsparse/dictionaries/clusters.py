@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import RandomState, check_integer, check_number
+from maxsparse._core.validation import RandomState, check_integer, check_number
 from maxsparse.dictionaries.random import check_shape, unit_columns
 
 __all__ = ["ClusteredDictionary", "clustered"]

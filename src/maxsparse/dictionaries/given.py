@@ -7,7 +7,7 @@ import os
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxsparse._validation import FloatArray, check_dictionary, check_matrix
+from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.files import read_array
 
 __all__ = ["lighting", "load"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import RandomState, check_integer, check_number, check_rng
+from maxsparse._core.validation import RandomState, check_integer, check_number, check_rng
 
 __all__ = ["check_shape", "decaying", "gaussian", "low_rank_plus", "unit_columns"]
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 
 __all__ = ["clustered_bases", "two_bases", "unbiased_constant"]

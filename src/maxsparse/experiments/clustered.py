@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, theory
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments import registry
 from maxsparse.experiments.bases import clustered_bases, unbiased_constant

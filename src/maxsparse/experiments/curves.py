@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.drawing import method_style, two_panels

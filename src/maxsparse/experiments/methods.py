@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments.recipes import Recipe, current_store
 from maxsparse.experiments.training_plans import NETWORK_METHODS, Training

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals, theory
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.bases import two_bases, unbiased_constant
 from maxsparse.experiments.data import Data, Record

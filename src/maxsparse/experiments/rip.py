@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals, theory
-from maxsparse._validation import DuplicateAtomsWarning, FloatArray
+from maxsparse._core.validation import DuplicateAtomsWarning, FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.drawing import accuracy_axes, draw_series, legend_below

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxsparse._validation import check_choice, check_integer
+from maxsparse._core.validation import check_choice, check_integer
 from maxsparse.experiments import registry
 from maxsparse.experiments.experiment import Experiment, Verdict
 from maxsparse.experiments.journal import Journal, fingerprint

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from maxsparse._progress import track
+from maxsparse._core.progress import track
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Record
 from maxsparse.experiments.recipes import Recipe, Store, using_store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, signals
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import accuracies, test_rng
 from maxsparse.experiments.data import Data, Record

@@ -20,7 +20,7 @@ from typing import Any, cast
 import torch
 from numpy.typing import ArrayLike
 
-from maxsparse._validation import RandomState, check_choice, check_dictionary, check_rng
+from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_rng
 from maxsparse.networks.iht_net import IHTNet
 from maxsparse.networks.ista_net import ISTANet
 from maxsparse.networks.learned_sbl import LearnedSBL

@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from maxsparse.solvers._kernels import FAST
+from maxsparse._core.compiled import kernel
 
 LANES = 32  # matrices that are handled together: their factors stay in the nearest caches
 SMALLEST = np.float32(1e-12)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def invert(S: NDArray[np.float32], c: NDArray[np.float32]) -> None:
     """Replace every packed matrix of S (n(n + 1)/2, B) by (S + diag c)⁻¹, for c of shape (n, B)."""
     size, B = S.shape
@@ -37,7 +36,7 @@ def invert(S: NDArray[np.float32], c: NDArray[np.float32]) -> None:
         S[:, start : start + count] = block[:, :count]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True)
 def _factorise(S: NDArray[Any], L: NDArray[Any], total: NDArray[Any], n: int) -> None:
     """Write the Cholesky factors of S to L; the diagonal holds inverses."""
     lanes = total.shape[0]
@@ -61,7 +60,7 @@ def _factorise(S: NDArray[Any], L: NDArray[Any], total: NDArray[Any], n: int) ->
         row += i + 1
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True)
 def _invert_factor(L: NDArray[Any], V: NDArray[Any], total: NDArray[Any], n: int) -> None:
     """Set V = L⁻¹, row by row."""
     lanes = total.shape[0]
@@ -83,7 +82,7 @@ def _invert_factor(L: NDArray[Any], V: NDArray[Any], total: NDArray[Any], n: int
         row += i + 1
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True)
 def _square(V: NDArray[Any], S: NDArray[Any], total: NDArray[Any], n: int) -> None:
     """Set S = VᵀV for lower triangular V."""
     lanes = total.shape[0]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from maxsparse._validation import check_number
+from maxsparse._core.validation import check_number
 
 __all__ = ["HELU", "helu", "soft_threshold"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from maxsparse._validation import check_number
+from maxsparse._core.validation import check_number
 from maxsparse.networks.activations import helu
 from maxsparse.networks.unfolded import Unfolded
 

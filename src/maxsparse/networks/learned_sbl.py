@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray, check_integer
+from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.networks.network import Network
 
 __all__ = ["LearnedSBL", "Whitened", "whiten"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import check_choice, check_flag, check_integer
+from maxsparse._core.validation import check_choice, check_flag, check_integer
 from maxsparse.networks.network import SignalNetwork
 
 __all__ = ["LSTM"]

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray, check_choice, check_dictionary, check_flag, check_integer, check_signals
+from maxsparse._core.validation import (
+    FloatArray,
+    check_choice,
+    check_dictionary,
+    check_flag,
+    check_integer,
+    check_signals,
+)
 
 __all__ = ["Network", "SignalNetwork"]
 

@@ -7,7 +7,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import check_choice, check_flag, check_integer
+from maxsparse._core.validation import check_choice, check_flag, check_integer
 from maxsparse.networks.activations import HELU
 from maxsparse.networks.batch_norm import BatchNorm, fold
 from maxsparse.networks.network import SignalNetwork

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import FloatArray, check_flag, check_integer, check_number
+from maxsparse._core.validation import FloatArray, check_flag, check_integer, check_number
 from maxsparse.networks.network import SignalNetwork
 
 __all__ = ["Unfolded"]

@@ -8,16 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from maxsparse.solvers._kernels import FAST
+from maxsparse._core.compiled import kernel
 
 LOG_FLOOR = -16.0  # as in the network
 f32 = np.float32
-# Whole into their caller: a copy of its own, optimised by itself, rounds differently, and whether the caller meets that
-# copy depends on whether this process compiled it or found it in the cache. The first run would have other last bits.
-INLINED: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "forceinline": True}
 
 
 class Weights(NamedTuple):
@@ -31,7 +27,7 @@ class Weights(NamedTuple):
     log_lambda: NDArray[np.float32]  # (iterations,)
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def log(values: NDArray[Any], bits: NDArray[Any], out: NDArray[Any]) -> None:
     """Set out = log(values) for positive normal numbers; `bits` is the int32 view of `values`. Cephes' polynomial."""
     for j in range(values.shape[0]):
@@ -55,7 +51,7 @@ def log(values: NDArray[Any], bits: NDArray[Any], out: NDArray[Any]) -> None:
         out[j] = out[j] * f32(0.69314718056) + (f + (p * f * z - f32(0.5) * z))
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def exp(values: NDArray[Any], out: NDArray[Any], bits: NDArray[Any]) -> None:
     """Set out = exp(values) for values in [-80, 80]; `bits` is the int32 view of `out`."""
     for j in range(values.shape[0]):
@@ -71,7 +67,7 @@ def exp(values: NDArray[Any], out: NDArray[Any], bits: NDArray[Any]) -> None:
         bits[j] += np.int32(whole) << np.int32(23)
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def _add_products(weights: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
     """Add weights @ rows to `out`, two rows of `out` and four of `rows` at a time to spare loads and stores."""
     outputs, inputs = weights.shape
@@ -98,7 +94,7 @@ def _add_products(weights: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) 
                 out[o, j] += w * rows[i, j]
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def sbl_step(
     gamma: NDArray[Any],
     z: NDArray[Any],
@@ -168,7 +164,7 @@ def sbl_step(
             u[j] += row[j] * value
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def attention(
     gamma: NDArray[Any], q: NDArray[Any], V: NDArray[Any], told: NDArray[Any], work: NDArray[Any], heard: NDArray[Any]
 ) -> None:
@@ -202,7 +198,7 @@ def attention(
             heard[k, j] /= q[j]
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def perceptron(
     weights: Weights,
     moment: int,
@@ -239,7 +235,7 @@ def perceptron(
     _add_products(weights.last, hidden, out)
 
 
-@njit(**INLINED, fastmath=FAST)
+@kernel(fast=True, inline=True)
 def normalise(log_gamma: NDArray[Any], log_total: float, gamma: NDArray[Any], bits: NDArray[Any]) -> None:
     """Shift log γ so that Σγ = exp(log_total), keep it above the floor, and set γ."""
     m = log_gamma.shape[0]

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES
 from maxsparse.recovery._float32 import (
-    INLINED,
     LOG_FLOOR,
     Weights,
     attention,
@@ -26,7 +27,6 @@ from maxsparse.recovery._float32 import (
     perceptron,
     sbl_step,
 )
-from maxsparse.solvers._kernels import SLICES
 
 FEATURES = 4
 # As in the network:
@@ -56,7 +56,7 @@ class Scratch(NamedTuple):
     told: NDArray[np.float32]  # (heads, m)
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _make_scratch(n: int, m: int, weights: Weights) -> Scratch:
     inputs, seen = weights.first.shape[1], weights.context.shape[1] - 1
     gamma, work = np.empty(m, f32), np.empty(m, f32)
@@ -81,7 +81,7 @@ def _make_scratch(n: int, m: int, weights: Weights) -> Scratch:
     )
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set u and q for the current γ and the noise plus `ridge`."""
     n = s.c.shape[0]
@@ -92,7 +92,7 @@ def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) ->
         s.c[i] -= ridge
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set log γ by plain EM iterations from γ = 1."""
     m = Q.shape[1]
@@ -107,7 +107,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
             s.log_gamma[j] = max(s.log_gamma[j] + s.q[j], f32(LOG_FLOOR))
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Do one learned iteration from a normalised γ: a step of log γ and of the state, and the logits in out[1]."""
     m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.told.shape[0]
@@ -140,7 +140,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
             s.told[k, j] = a / np.sqrt(f32(1.0) + a * a)
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     """Say whether every atom is clearly in or out, and no more than `most` of them in."""
     inside = 0
@@ -151,7 +151,7 @@ def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     return inside <= most
 
 
-@njit(**INLINED)
+@kernel(inline=True)
 def _score_one(
     s: Scratch,
     weights: Weights,
@@ -191,7 +191,7 @@ def _score_one(
     return power
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def score_rows(
     weights: Weights,
     Q: NDArray[Any],

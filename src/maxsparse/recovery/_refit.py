@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray
-from maxsparse.solvers._kernels import dot, residual_into
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import dot, residual_into
+from maxsparse._core.validation import FloatArray
 
 DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below which it is one of their sums
 # Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
@@ -60,7 +60,7 @@ def prepare(
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
     """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity where the atoms are dependent.
 
@@ -98,7 +98,7 @@ def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: N
     return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
     """Largest ‖y − Φx‖₂ that roundings alone can leave: they are relative to every term of the sum, not to the sum."""
     own = np.sqrt(dot(y, y))

@@ -3,7 +3,8 @@ r"""Tableaux of information sets, and the tests for all pairs of columns outside
 Let A be n − 3 columns of Φ and let three more, Z, complete them to a basis B. In the tableau B⁻¹[Φ y] the rows of Z
 read every column modulo span(A). So y lies in span(A ∪ {j, k}) exactly if the 3-vectors of y, j and k are dependent,
 that is, if j and k have equal ratios once the direction of y is divided out. Equal ratios among m numbers are found by
-hashing: one pass tests all m²/2 pairs, as Stern's algorithm does for error-correcting codes.
+hashing: one pass tests all m²/2 pairs, as Stern's algorithm does for error-correcting codes. Ratios of zeros are meant
+to be NaN here.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-# nnan and ninf must stay out: ratios of zeros are meant to be NaN here.
-FAST = {"reassoc", "contract", "nsz", "arcp"}
+from maxsparse._core.compiled import kernel
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 KEY_SHIFT = np.int64(30)  # drop the last 30 bits of a ratio: equal keys mean equal to about 2e-7
 COLUMN_BITS = np.int64(24)
 COLUMN_MASK = (np.int64(1) << COLUMN_BITS) - np.int64(1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline=True)
 def next_random(state: NDArray[Any]) -> np.uint64:
     """Advance xorshift64* and return 64 random bits; `state` is a uint64 array of length 1, not zero."""
     x = state[0]
@@ -33,7 +33,7 @@ def next_random(state: NDArray[Any]) -> np.uint64:
     return x * np.uint64(0x2545F4914F6CDD1D)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def start_random(state: NDArray[Any], seed: np.uint64, y: NDArray[Any]) -> None:
     """Seed the random numbers of one signal from the seed and the bits of y."""
     bits = y.view(np.uint64)
@@ -46,19 +46,19 @@ def start_random(state: NDArray[Any], seed: np.uint64, y: NDArray[Any]) -> None:
     state[0] = x | np.uint64(1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline=True)
 def random_below(state: NDArray[Any], bound: int) -> int:
     """Return a random integer in 0..bound-1, for bounds far below 2³²."""
     return int(((next_random(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline=True)
 def random_unit(state: NDArray[Any]) -> float:
     """Return a random number in (0, 1)."""
     return (np.float64(next_random(state) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True, nan=True)
 def pivot(T: NDArray[Any], p: int, c: int) -> None:
     """Make column c the p-th unit vector by row operations."""
     n, M = T.shape
@@ -84,7 +84,7 @@ def pivot(T: NDArray[Any], p: int, c: int) -> None:
         row[c] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True, nan=True)
 def _clear(row: NDArray[Any], other: NDArray[Any], top: NDArray[Any], c: int) -> None:
     """Clear column c in two rows at once: one load of `top` serves both, and the compiler makes it vector code."""
     f, g = row[c], other[c]
@@ -95,7 +95,7 @@ def _clear(row: NDArray[Any], other: NDArray[Any], top: NDArray[Any], c: int) ->
     other[c] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def build(
     Q: NDArray[Any], z: NDArray[Any], order: NDArray[Any], T: NDArray[Any], basis: NDArray[Any], place: NDArray[Any]
 ) -> bool:
@@ -127,7 +127,7 @@ def build(
     return found == n
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fast=True, nan=True)
 def pair_ratios(T: NDArray[Any], r: int, s: int, t: int, alpha: NDArray[Any], beta: NDArray[Any]) -> None:
     """Read columns modulo span(A) and modulo y: rows s and t less what cancels y with row r; ratios go to `alpha`."""
     m = alpha.shape[0]
@@ -138,7 +138,7 @@ def pair_ratios(T: NDArray[Any], r: int, s: int, t: int, alpha: NDArray[Any], be
         alpha[j] = (left[j] - f * top[j]) / beta[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def equal_ratios(
     keys: NDArray[Any],
     beta: NDArray[Any],

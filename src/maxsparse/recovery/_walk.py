@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES
 from maxsparse.recovery._refit import Problem, refit, tolerance
 from maxsparse.recovery._tableau import (
     build,
@@ -24,7 +26,6 @@ from maxsparse.recovery._tableau import (
     random_unit,
     start_random,
 )
-from maxsparse.solvers._kernels import SLICES
 
 OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
 RESTART = 100  # steps on one tableau: few enough for its roundings, many enough for its price
@@ -54,7 +55,7 @@ class Walk(NamedTuple):
     test: NDArray[np.int64]  # (1,), number of the current test
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _make_walk(n: int, m: int) -> Walk:
     size = 64
     while size < 16 * m:
@@ -80,7 +81,7 @@ def _make_walk(n: int, m: int) -> Walk:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], perturb: bool) -> bool:
     """Start from the best scores, perturbed by Gumbel noise: a random set, atoms drawn in proportion to exp(score)."""
     n, m = Q.shape
@@ -103,7 +104,7 @@ def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], p
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _swap(walk: Walk, weights: NDArray[Any]) -> None:
     """Exchange one atom of A for one outside, if one of many proposals is accepted."""
     T, basis, rows = walk.T, walk.basis, walk.rows
@@ -138,7 +139,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
         return
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
     """Look for two atoms that explain y with A; return the number of nonzeros of a confirmed answer, or −1."""
     T = walk.T
@@ -164,7 +165,7 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _explain(walk: Walk, j: int, k: int, zero: float) -> int:
     """Solve z = Bv + aφ_j + cφ_k with v zero on the rows of Z; list the nonzeros and return their number.
 
@@ -203,7 +204,7 @@ def _explain(walk: Walk, j: int, k: int, zero: float) -> int:
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _walk_one(
     walk: Walk,
     y: NDArray[Any],
@@ -229,7 +230,7 @@ def _walk_one(
     return -1, tested
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def walk_rows(
     Y: NDArray[Any],
     problem: Problem,

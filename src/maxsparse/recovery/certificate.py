@@ -24,13 +24,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse import theory
-from maxsparse._validation import check_matrix, check_problem
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, cholesky, dot
+from maxsparse._core.validation import check_matrix, check_problem
 from maxsparse.recovery._refit import Problem, prepare, refit, tolerance
-from maxsparse.solvers._kernels import SLICES, cholesky, dot
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
@@ -158,7 +159,7 @@ def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64
     return Certificates(passed, argument, residual, allowed)
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def _certify_rows(
     Y: NDArray[Any],
     problem: Problem,
@@ -203,7 +204,7 @@ def _certify_rows(
                     passed[row] &= not _in_proportion(x[:k], largest, within)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _in_proportion(x: NDArray[Any], largest: int, within: float) -> bool:
     """Tell whether the ratio of two magnitudes is a fraction with a denominator up to `largest`."""
     for a in range(x.shape[0]):
@@ -216,7 +217,7 @@ def _in_proportion(x: NDArray[Any], largest: int, within: float) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) -> float:
     """Bound the log probability that a support which shares all but s atoms explains y too, the largest over s.
 
@@ -236,7 +237,7 @@ def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) 
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _separation(
     problem: Problem,
     support: NDArray[Any],
@@ -308,7 +309,7 @@ def _separation(
     return np.sqrt(smallest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _own_part(L: NDArray[Any], k: int, a: int) -> float:
     """Return 1/(G⁻¹)_aa for G = LLᵀ: the squared length of column a modulo the others."""
     column = np.zeros(k)

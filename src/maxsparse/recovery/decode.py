@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, dot, least_squares, residual_into, times
 from maxsparse.recovery._refit import Problem, refit, tolerance
-from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, times
 
 __all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
 
@@ -65,7 +66,7 @@ def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -
     return X
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def _guess_rows(Y: NDArray[Any], problem: Problem, best: NDArray[Any], X: NDArray[Any]) -> None:
     N, k = best.shape
     for piece in prange(min(N, SLICES)):
@@ -134,7 +135,7 @@ def stable_under_noise(
     return stable
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: float, stable: NDArray[Any]) -> None:
     N, n = Y.shape
     rank, m = problem.Q.shape
@@ -162,7 +163,7 @@ def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: floa
             stable[row] = needed == k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def least_residual(
     y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
 ) -> float:
@@ -173,7 +174,7 @@ def least_residual(
     return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@kernel(parallel=True)
 def _decode_rows(Y: NDArray[Any], problem: Problem, order: NDArray[Any], X: NDArray[Any], found: NDArray[Any]) -> None:
     N = len(Y)
     rank = problem.Q.shape[0]
@@ -187,7 +188,7 @@ def _decode_rows(Y: NDArray[Any], problem: Problem, order: NDArray[Any], X: NDAr
                     X[row, support[a]] = x[a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _decode_one(y: NDArray[Any], problem: Problem, order: NDArray[Any], support: NDArray[Any], x: NDArray[Any]) -> int:
     """Add atoms in the order of their scores until they explain y; return the number of nonzeros, or −1."""
     rank = problem.Q.shape[0]
@@ -227,7 +228,7 @@ def _decode_one(y: NDArray[Any], problem: Problem, order: NDArray[Any], support:
     return _prune_and_refit(y, problem, chosen, R, coefficients, k, support, x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _prune_and_refit(
     y: NDArray[Any],
     problem: Problem,

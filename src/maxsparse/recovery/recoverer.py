@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 
-from maxsparse._progress import track
-from maxsparse._validation import (
+from maxsparse._core.progress import track
+from maxsparse._core.threads import threads
+from maxsparse._core.validation import (
     DuplicateAtomsWarning,
     FloatArray,
     check_dictionary,
@@ -27,7 +28,6 @@ from maxsparse.recovery._refit import Problem, prepare
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, check_weights
 from maxsparse.recovery.steps import Recovery, Scorer, Steps, blank
 from maxsparse.recovery.trained import TrainedScores, check_name, train
-from maxsparse.solvers._contract import threads
 
 __all__ = ["SparseRecoverer"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import theory
-from maxsparse._progress import track
-from maxsparse._validation import FloatArray
+from maxsparse._core.linalg import times
+from maxsparse._core.progress import track
+from maxsparse._core.validation import FloatArray
 from maxsparse.files import parse_json
 from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery._learned_sbl import FEATURES, score_rows
-from maxsparse.solvers._kernels import times
 
 __all__ = ["LearnedScores", "bundled_later", "bundled_weights", "noise_levels", "read_weights"]
 

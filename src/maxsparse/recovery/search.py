@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import check_integer
+from maxsparse._core.progress import track
+from maxsparse._core.validation import check_integer
 from maxsparse.recovery._refit import Problem
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray, check_integer
+from maxsparse._core.linalg import residual_norms
+from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.recovery._refit import Problem
 from maxsparse.recovery.certificate import certify_rows, spark_bound
 from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
 from maxsparse.recovery.search import Budget, check_budget, search
 from maxsparse.result import Result
-from maxsparse.solvers._kernels import residual_norms
 
 __all__ = ["Recovery", "Scorer", "Steps", "blank"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__
-from maxsparse._validation import FloatArray, check_dictionary, check_matrix
+from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.files import atomic_write, digest, parse_json
 from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery.scores import NAMES, LearnedScores, check_weights

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from maxsparse import dictionaries, metrics, signals
-from maxsparse._validation import DuplicateAtomsWarning, RandomState
+from maxsparse._core.validation import DuplicateAtomsWarning, RandomState
 from maxsparse.networks.learned_sbl import LearnedSBL, whiten
 from maxsparse.recovery._float32 import Weights
 from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import signals
-from maxsparse._validation import FloatArray, check_number
+from maxsparse._core.validation import FloatArray, check_number
 
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from maxsparse._validation import check_choice
+from maxsparse._core.validation import check_choice
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Precondition
 from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers, aiht

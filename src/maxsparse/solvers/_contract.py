@@ -5,22 +5,20 @@ A solver hands :func:`run` one function that solves a batch for one dictionary; 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import ThreadpoolController
 
 from maxsparse import theory
-from maxsparse._progress import track
-from maxsparse._validation import (
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, least_squares, residual_norms, times, top_k
+from maxsparse._core.progress import track
+from maxsparse._core.threads import threads
+from maxsparse._core.validation import (
     FloatArray,
     check_dictionary,
     check_integer,
@@ -30,7 +28,6 @@ from maxsparse._validation import (
     shape_of,
 )
 from maxsparse.result import Result
-from maxsparse.solvers._kernels import SLICES, least_squares, residual_norms, times, top_k
 
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
 Callback = Callable[[int, FloatArray], bool | None]
@@ -131,42 +128,6 @@ def run(
     return Result(coef, residual, iterations, converged, np.zeros(N, dtype=bool), method)
 
 
-@contextmanager
-def threads(n_threads: int | None) -> Iterator[None]:
-    """Run compiled loops on `n_threads` threads, all cores for None, and BLAS on one.
-
-    BLAS gets the small products before a loop; its threads would go on spinning for milliseconds afterwards and take a
-    core from the loop.
-    """
-    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
-    before = _numba_threads()
-    numba.set_num_threads(before if n_threads is None else check_integer(n_threads, "n_threads", low=1, high=available))
-    try:
-        with _blas().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        numba.set_num_threads(before)
-
-
-def _numba_threads() -> int:
-    """Return how many threads compiled loops run on. The first call starts them, and leaves torch's number alone.
-
-    Numba sets the number of OpenMP's threads as it starts its own, and torch, which shares that runtime, would go on
-    with all cores where it had been told to use one.
-    """
-    torch = sys.modules.get("torch")
-    own = torch.get_num_threads() if torch is not None else 0
-    count = int(numba.get_num_threads())
-    if torch is not None and torch.get_num_threads() != own:
-        torch.set_num_threads(own)
-    return count
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries, so only once
-
-
 @dataclass(frozen=True)
 class _Change:
     """A dictionary after preconditioning, y ↦ Wy and x ↦ x/D; W and D are None where nothing changes."""
@@ -243,7 +204,7 @@ def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatA
     return W, D
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int) -> None:
     """Keep the k largest coefficients of every row and refit them by least squares, in place."""
     N, m = X.shape

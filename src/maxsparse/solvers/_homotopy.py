@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse.solvers._kernels import FAST, SLICES, axpy_rows, cholesky, cholesky_solve, dot, residual_into
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, axpy_rows, cholesky, cholesky_solve, dot, residual_into
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def homotopy_rows(
     Phi: NDArray[Any],
     atoms: NDArray[Any],
@@ -40,7 +41,7 @@ def homotopy_rows(
                 X[row, active[l]] = x[l]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _follow(
     Phi: NDArray[Any],
     atoms: NDArray[Any],
@@ -95,7 +96,7 @@ def _follow(
     return count, most, False
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _direction(
     G: NDArray[Any], active: NDArray[Any], sign: NDArray[Any], count: int, L: NDArray[Any], w: NDArray[Any]
 ) -> bool:
@@ -110,7 +111,7 @@ def _direction(
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _images(
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -134,7 +135,7 @@ def _images(
             a[j] += w[l] * g[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _breakpoint(
     lam: float, c: NDArray[Any], a: NDArray[Any], blocked: NDArray[Any], x: NDArray[Any], w: NDArray[Any], count: int
 ) -> tuple[float, int, int]:
@@ -152,7 +153,7 @@ def _breakpoint(
     return length, entering, leaving
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _take_out(leaving: int, active: NDArray[Any], x: NDArray[Any], sign: NDArray[Any], count: int) -> int:
     """Remove one active atom; returns how many are left."""
     count -= 1
@@ -161,7 +162,7 @@ def _take_out(leaving: int, active: NDArray[Any], x: NDArray[Any], sign: NDArray
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _reach(r: NDArray[Any], d: NDArray[Any], goal: float) -> float:
     """Return the smallest t ≥ 0 with ‖r − t d‖ = goal, infinity if there is none."""
     dd, rd, rr = dot(d, d), dot(r, d), dot(r, r)

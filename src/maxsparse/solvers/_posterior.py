@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from maxsparse.solvers._kernels import FAST, cholesky, residual_into
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import cholesky, residual_into
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scaled(y: NDArray[Any], out: NDArray[Any]) -> float:
     """Set out = y / scale with the scale that gives it unit mean square, and return the scale; 0 for y = 0."""
     n = y.shape[0]
@@ -30,7 +30,7 @@ def scaled(y: NDArray[Any], out: NDArray[Any]) -> float:
     return scale
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pack(Phi: NDArray[Any], gamma: NDArray[Any], B: NDArray[Any], g: NDArray[Any], active: NDArray[Any]) -> int:
     """Copy the atoms with γ > 0 side by side to B; return how many there are."""
     count = 0
@@ -44,7 +44,7 @@ def pack(Phi: NDArray[Any], gamma: NDArray[Any], B: NDArray[Any], g: NDArray[Any
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def drop(B: NDArray[Any], g: NDArray[Any], active: NDArray[Any], count: int, prune: float, x: NDArray[Any]) -> int:
     """Remove atoms whose γ is below prune times the largest one; return how many are left."""
     largest = 0.0
@@ -64,7 +64,7 @@ def drop(B: NDArray[Any], g: NDArray[Any], active: NDArray[Any], count: int, pru
     return kept
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def posterior(
     B: NDArray[Any],
     g: NDArray[Any],
@@ -105,7 +105,7 @@ def posterior(
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _weighted_row(weighted: NDArray[Any], B: NDArray[Any], count: int, i: int, out: NDArray[Any]) -> None:
     """Set out[k] = weighted·B[k] for k ≤ i, four rows of B at a time."""
     whole = (i + 1) - (i + 1) % 4
@@ -125,7 +125,7 @@ def _weighted_row(weighted: NDArray[Any], B: NDArray[Any], count: int, i: int, o
         out[k] = a
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _substitute_row(l_row: NDArray[Any], b: NDArray[Any], W: NDArray[Any], count: int, i: int) -> None:
     """Set W[i] = (b − Σ_{l<i} L_il W[l]) / L_ii, four rows of W at a time."""
     w = W[i]
@@ -145,7 +145,7 @@ def _substitute_row(l_row: NDArray[Any], b: NDArray[Any], W: NDArray[Any], count
         w[j] *= scale
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def update_gamma(g: NDArray[Any], x: NDArray[Any], q: NDArray[Any], count: int, update: int) -> float:
     """Replace γ by the rule of that number and return the largest change relative to the largest γ."""
     moved, largest = 0.0, 0.0
@@ -162,7 +162,7 @@ def update_gamma(g: NDArray[Any], x: NDArray[Any], q: NDArray[Any], count: int, 
     return moved / largest if largest > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def learned_noise(
     y: NDArray[Any],
     atoms: NDArray[Any],

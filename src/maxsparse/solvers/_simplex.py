@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
-from maxsparse.solvers._kernels import FAST, SLICES, dot, residual_norms, times
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, dot, residual_norms, times
+from maxsparse._core.validation import FloatArray
 
 PERTURBATION = 1e-7  # of b = B⁻¹y, relative to its largest entry, against degenerate pivots
 ROUNDS = 4  # of pivoting and verifying; the second is needed only when the perturbation changed a sign
@@ -55,7 +56,7 @@ class Tableau:
         return np.asarray(residual_norms(Y, atoms, X) <= tolerance * np.linalg.norm(Y, axis=1))
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def simplex_rows(
     b0: NDArray[Any],
     basis0: NDArray[Any],
@@ -94,7 +95,7 @@ def simplex_rows(
                 X[row, basis[i]] = x[i] * scale
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _optimise(
     T0: NDArray[Any],
     basis0: NDArray[Any],
@@ -133,7 +134,7 @@ def _optimise(
     return pivots, optimal
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _price(T: NDArray[Any], basis: NDArray[Any], costs: NDArray[Any], sign: NDArray[Any], z: NDArray[Any]) -> None:
     """Set z = (c_B s)ᵀ T."""
     for j in range(z.shape[0]):
@@ -142,7 +143,7 @@ def _price(T: NDArray[Any], basis: NDArray[Any], costs: NDArray[Any], sign: NDAr
         subtract(z, -costs[basis[i]] * sign[i], T[i])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _pivot_to_optimum(
     T: NDArray[Any],
     b: NDArray[Any],
@@ -186,7 +187,7 @@ def _pivot_to_optimum(
     return most
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _leave(
     basis: NDArray[Any],
     costs: NDArray[Any],
@@ -214,7 +215,7 @@ def _leave(
         reach[leaving] = np.inf
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def pivot(T: NDArray[Any], row: int, column: NDArray[Any], work: NDArray[Any]) -> None:
     """Eliminate `column`, a copy of one of T's, to the unit vector of `row`; `work` is the new pivot row afterwards."""
     scale = 1.0 / column[row]
@@ -227,14 +228,14 @@ def pivot(T: NDArray[Any], row: int, column: NDArray[Any], work: NDArray[Any]) -
         T[row, j] = work[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def subtract(target: NDArray[Any], factor: float, source: NDArray[Any]) -> None:
     """Subtract factor·source from `target`."""
     for j in range(target.shape[0]):
         target[j] -= factor * source[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _refactor(
     T0: NDArray[Any],
     basis: NDArray[Any],
@@ -260,7 +261,7 @@ def _refactor(
         basis[row], x[row] = atom, values[l]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _solve_basis(
     T0: NDArray[Any],
     basis0: NDArray[Any],
@@ -317,7 +318,7 @@ def _solve_basis(
     return agree and worst <= OPTIMALITY + tol
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _reweight(x: NDArray[Any], basis: NDArray[Any], m: int, costs: NDArray[Any]) -> None:
     """Set c_j = ε / (|x_j| + ε), which is 1 at x_j = 0, with ε by the rule of Candès, Wakin and Boyd."""
     r = basis.shape[0]

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse import theory
-from maxsparse._validation import FloatArray, check_integer, check_matrix, check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, dot, least_squares, residual_into, residual_of, times
+from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, check_preconditioner, check_sparsities, run
-from maxsparse.solvers._kernels import SLICES, dot, least_squares, residual_into, residual_of, times
 from maxsparse.solvers.iht import iht_step
 
 __all__ = ["Layer", "adaptive_layers", "aiht"]
@@ -203,7 +204,7 @@ def _integrated_change(dictionary: ClusteredDictionary, precondition: Preconditi
     return check_preconditioner(precondition, integrated)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _aiht_rows(
     parts: NDArray[Any],
     clusters: int,
@@ -255,7 +256,7 @@ def _aiht_rows(
             _refit(Y[row], atoms, X[row], L)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _phase(
     atoms: NDArray[Any],
     y: NDArray[Any],
@@ -283,7 +284,7 @@ def _phase(
     return max_iter, False
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _refit(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], L: NDArray[Any]) -> None:
     """Replace the nonzeros of x by their least-squares fit, where that lowers the residual."""
     n, m = y.shape[0], x.shape[0]

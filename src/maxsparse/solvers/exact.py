@@ -6,13 +6,14 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_dictionary, check_integer, check_number, shape_of
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
-from maxsparse.solvers._kernels import FAST, dot, least_squares, residual_into, times
 
 __all__ = ["exact"]
 
@@ -124,7 +125,7 @@ def _refuse_if_more(k: int, m: int, most: float) -> None:
         )
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _enumerate_rows(
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -185,7 +186,7 @@ def _enumerate_rows(
             start = path[depth] + 1
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _descend(
     G: NDArray[Any],
     atom: int,
@@ -219,7 +220,7 @@ def _descend(
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _test_last(
     atoms: NDArray[Any],
     Y: NDArray[Any],

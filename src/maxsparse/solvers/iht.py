@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_choice, check_integer, check_matrix, check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, axpy_rows, dot, image_norm2, residual_of, top_k
+from maxsparse._core.validation import check_choice, check_integer, check_matrix, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
-from maxsparse.solvers._kernels import FAST, SLICES, axpy_rows, dot, image_norm2, residual_of, top_k
 
 __all__ = ["iht"]
 
@@ -134,7 +135,7 @@ def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -
     return layer
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _iht_rows(
     filters: NDArray[Any],
     atoms: NDArray[Any],
@@ -168,7 +169,7 @@ def _iht_rows(
                 done[row] = residual <= goal or moved <= tol * np.sqrt(dot(X[row], X[row]))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def iht_step(
     filters: NDArray[Any],
     atoms: NDArray[Any],
@@ -217,7 +218,7 @@ def iht_step(
     return np.sqrt(moved2)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _exact_step(
     atoms: NDArray[Any],
     x: NDArray[Any],
@@ -245,7 +246,7 @@ def _exact_step(
     return dot(restricted, restricted) / image2 if image2 > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _chosen(magnitude: NDArray[Any], k: int, protected: int, scratch: NDArray[Any], chosen: NDArray[Any]) -> int:
     """Write the protected indices and the k largest of the others to `chosen`; return how many there are."""
     count = top_k(magnitude[protected:], k, scratch, chosen[protected:])

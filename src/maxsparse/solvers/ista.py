@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, axpy_rows, dot, residual_of
+from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
-from maxsparse.solvers._kernels import FAST, SLICES, axpy_rows, dot, residual_of
 
 __all__ = ["fista", "ista"]
 
@@ -171,7 +172,7 @@ def _solve(
     return run(method, Phi, Y, solve_batch, options, keep=sparsity)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _ista_rows(
     Phi: NDArray[Any],
     atoms: NDArray[Any],
@@ -216,7 +217,7 @@ def _ista_rows(
                     break
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _ista_step(
     Phi: NDArray[Any],
     atoms: NDArray[Any],
@@ -250,7 +251,7 @@ def _ista_step(
     return 1.0 if uphill > 0.0 else following
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _gap_closed(
     Phi: NDArray[Any],
     atoms: NDArray[Any],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number
+from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
 from maxsparse.solvers._homotopy import homotopy_rows

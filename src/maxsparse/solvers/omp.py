@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, cholesky_solve, dot, residual_into, times
+from maxsparse._core.validation import check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
-from maxsparse.solvers._kernels import FAST, SLICES, cholesky_solve, dot, residual_into, times
 
 __all__ = ["omp"]
 
@@ -114,7 +115,7 @@ def omp(
     return run("omp", Phi, Y, solve_batch, options)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _omp_rows(
     Y: NDArray[Any],
     atoms: NDArray[Any],
@@ -147,7 +148,7 @@ def _omp_rows(
             spent[row], done[row] = count, met
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _omp_one(
     y: NDArray[Any],
     atoms: NDArray[Any],
@@ -202,7 +203,7 @@ def _omp_one(
     return count, r2 <= goal2
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _argmax_magnitude(alpha: NDArray[Any]) -> int:
     """Index of the largest magnitude, the lowest one of equals: a maximum that vectorises, then a look-up."""
     best = alpha[0] * 0.0
@@ -214,13 +215,13 @@ def _argmax_magnitude(alpha: NDArray[Any]) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _unaligned(m: int) -> int:
     """Return a row length of at least m, but no multiple of a page: such rows would fight for the same cache lines."""
     return m + 8 + (-m) % 8
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _next_direction(
     g: NDArray[Any], l_row: NDArray[Any], W: NDArray[Any], count: int, c: float, alpha: NDArray[Any]
 ) -> None:
@@ -247,7 +248,7 @@ def _next_direction(
         alpha[j] -= c * w[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _back_substitute(L: NDArray[Any], c: NDArray[Any], count: int, x: NDArray[Any]) -> None:
     """Solve Lᵀx = c."""
     for i in range(count - 1, -1, -1):
@@ -257,7 +258,7 @@ def _back_substitute(L: NDArray[Any], c: NDArray[Any], count: int, x: NDArray[An
         x[i] = total / L[i, i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _refine(
     y: NDArray[Any],
     atoms: NDArray[Any],

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_choice, check_integer, check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES
+from maxsparse._core.validation import check_choice, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
-from maxsparse.solvers._kernels import SLICES
 from maxsparse.solvers._posterior import drop, learned_noise, pack, posterior, scaled, update_gamma
 
 __all__ = ["sbl"]
@@ -151,7 +152,7 @@ def _check_schedule(schedule: tuple[float, float]) -> tuple[float, float]:
     return first, check_number(schedule[1], "schedule[1]", low=1e-14, high=first)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _sbl_rows(
     Phi: NDArray[Any],
     atoms: NDArray[Any],

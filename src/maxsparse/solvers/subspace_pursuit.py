@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_integer, check_number
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import SLICES, axpy_rows, dot, least_squares, residual_into, residual_of, top_k
+from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
-from maxsparse.solvers._kernels import SLICES, axpy_rows, dot, least_squares, residual_into, residual_of, top_k
 
 __all__ = ["subspace_pursuit"]
 
@@ -91,7 +92,7 @@ def subspace_pursuit(
     return run("subspace_pursuit", Phi, Y, solve_batch, options)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _pursuit_rows(
     Phi: NDArray[Any],
     atoms: NDArray[Any],
@@ -138,7 +139,7 @@ def _pursuit_rows(
                 done[row] = residual <= goal
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _merge(
     Phi: NDArray[Any],
     x: NDArray[Any],

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.images import read_image
 from maxsparse.stereo.readers import find_mask, photographs
 from maxsparse.stereo.scene import LUMA, to_float

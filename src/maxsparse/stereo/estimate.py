@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import FloatArray, RandomState, check_rng
+from maxsparse._core.progress import track
+from maxsparse._core.validation import FloatArray, RandomState, check_rng
 from maxsparse.metrics import angular_error
 from maxsparse.stereo.methods import Fit, check_options, find_method, takes_rng
 from maxsparse.stereo.scene import FrameWarning, Scene
@@ -147,7 +147,7 @@ def estimate_normals(
     >>> ms.stereo.estimate_normals(scene, method="consensus").mean_error < 0.01
     True
     """
-    from maxsparse.solvers._contract import threads  # compiled code: not before there is work for it
+    from maxsparse._core.threads import threads  # compiled code: not before there is work for it
     from maxsparse.stereo.even_albedo import refit_evenly
     from maxsparse.stereo.material import Material, fit_as_if_matt
     from maxsparse.stereo.methods.neighbours import decide

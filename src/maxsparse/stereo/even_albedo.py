@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.material import Material
 from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods._kernels import SLICES
@@ -95,7 +96,7 @@ def refit_evenly(
     return replace(fit, rivals=before.rivals)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _refit_rows(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -143,7 +144,7 @@ def _refit_rows(
                     out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _albedo_around(
     place: NDArray[Any], row: int, column: int, logs: NDArray[Any], sure: NDArray[Any], around: NDArray[Any]
 ) -> tuple[float, float]:
@@ -162,7 +163,7 @@ def _albedo_around(
     return np.exp(median), spread * np.sqrt(1.0 + 4.0 / found)  # few neighbours know it less well
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _weigh(
     o: NDArray[Any],
     L: NDArray[Any],

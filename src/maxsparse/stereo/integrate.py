@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, check_integer, check_matrix
+from maxsparse._core.validation import FloatArray, check_integer, check_matrix
 
 __all__ = ["check_camera", "integrate"]
 

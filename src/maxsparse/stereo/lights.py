@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import RandomState, check_integer, check_number, check_rng
+from maxsparse._core.validation import RandomState, check_integer, check_number, check_rng
 from maxsparse.stereo.scene import MIN_LIGHTS
 
 __all__ = ["hemisphere_lights"]

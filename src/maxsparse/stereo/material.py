@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods._kernels import SLICES
 from maxsparse.stereo.methods.consensus import lit_level
@@ -178,7 +179,7 @@ def _nonnegative(A: FloatArray, b: FloatArray, weights: FloatArray) -> FloatArra
     return np.asarray(nnls(R, np.linalg.solve(R.T, weighted.T @ b))[0])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _term(term: NDArray[Any], nl: float, nv: float, nh: float, lh: float) -> float:
     """Return one reflectance times n·l; nl, nv, nh, lh are the cosines between normal, light, view and half vector."""
     if term[0] == LAMBERT:
@@ -195,7 +196,7 @@ def _term(term: NDArray[Any], nl: float, nv: float, nh: float, lh: float) -> flo
     return alpha * alpha / (peak * peak) * shading * (term[2] + (1.0 - term[2]) * (1.0 - lh) ** 5) / 4.0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _cosines(normal: NDArray[Any], light: NDArray[Any]) -> tuple[float, float, float, float]:
     """Return nl, nv, nh and lh; the view is along z, so the half vector is (l + z)/‖l + z‖, and l·h = ‖l + z‖/2."""
     nl = normal[0] * light[0] + normal[1] * light[1] + normal[2] * light[2]
@@ -203,7 +204,7 @@ def _cosines(normal: NDArray[Any], light: NDArray[Any]) -> tuple[float, float, f
     return nl, max(normal[2], 0.02), min(max((nl + normal[2]) / length, 0.0), 1.0), min(length / 2.0, 1.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _design(
     normals: NDArray[Any], lights: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], terms: NDArray[Any]
 ) -> NDArray[Any]:
@@ -216,7 +217,7 @@ def _design(
     return A
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _divide_rows(
     readings: NDArray[Any], lights: NDArray[Any], normals: NDArray[Any], terms: NDArray[Any], weights: NDArray[Any]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, check_choice
+from maxsparse._core.validation import FloatArray, check_choice
 from maxsparse.files import atomic_write
 from maxsparse.stereo.estimate import NormalMap
 from maxsparse.stereo.images import needs

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_number
+from maxsparse._core.validation import check_number
 from maxsparse.files import read_array
 from maxsparse.stereo.images import SUFFIXES, read_image
 from maxsparse.stereo.scene import (

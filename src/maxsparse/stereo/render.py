@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import RandomState, check_choice, check_integer, check_number, check_rng
+from maxsparse._core.progress import track
+from maxsparse._core.validation import RandomState, check_choice, check_integer, check_number, check_rng
 from maxsparse.stereo.images import needs
 from maxsparse.stereo.scene import Scene, check_lights, make_scene
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 
 __all__ = ["made_once", "rig_file"]
 

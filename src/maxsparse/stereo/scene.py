@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, check_matrix
+from maxsparse._core.validation import FloatArray, check_matrix
 
 __all__ = ["FrameWarning", "LightsWarning", "Scene", "check_lights", "make_scene", "spread"]
 

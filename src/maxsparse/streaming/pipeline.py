@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._progress import bar
-from maxsparse._validation import check_integer, check_width
+from maxsparse._core.progress import bar
+from maxsparse._core.validation import check_integer, check_width
 from maxsparse.recovery import SparseRecoverer
 from maxsparse.streaming.chunk import Chunk
 from maxsparse.streaming.parts import Parts, parts_folder, sync_replace

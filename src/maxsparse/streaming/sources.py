@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import check_matrix
+from maxsparse._core.validation import check_matrix
 from maxsparse.files import check_npy_header, read_array
 
 __all__ = ["Source", "open_source"]

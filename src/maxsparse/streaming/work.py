@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__
-from maxsparse._validation import DuplicateAtomsWarning, FloatArray, check_choice, check_dictionary, first_not_finite
+from maxsparse._core.validation import (
+    DuplicateAtomsWarning,
+    FloatArray,
+    check_choice,
+    check_dictionary,
+    first_not_finite,
+)
 from maxsparse.recovery import Recovery, SparseRecoverer, certify
 from maxsparse.result import Result
 from maxsparse.solvers import METHODS, solve

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel()
 def _append(
     G: NDArray[Any], S: NDArray[Any], depth: int, atom: int, shift: float, sign: float, L: NDArray[Any]
 ) -> bool:
@@ -35,7 +37,7 @@ def _append(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _push(
     G: NDArray[Any],
     S: NDArray[Any],
@@ -67,7 +69,7 @@ def _push(
     return bound
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def extreme_eigenvalues(
     G: NDArray[Any], k: int, prefixes: NDArray[Any], high: float, low: float, slack: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -113,7 +115,7 @@ def extreme_eigenvalues(
     return highs, lows, high_supports, low_supports
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def find_dependent(atoms: NDArray[Any], size: int, tol: float) -> NDArray[Any]:
     """Find `size` linearly dependent rows of `atoms` whose smaller subsets are independent; −1s if there are none.
 
@@ -149,7 +151,7 @@ def find_dependent(atoms: NDArray[Any], size: int, tol: float) -> NDArray[Any]:
     return np.full(size, -1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _orthogonalise(a: NDArray[Any], Q: NDArray[Any], depth: int) -> float:
     """Set Q[depth] to the unit part of `a` outside the span of the rows before; return that part's norm."""
     q = Q[depth]

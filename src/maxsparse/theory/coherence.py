@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, check_dictionary, check_integer
+from maxsparse._core.validation import FloatArray, check_dictionary, check_integer
 
 __all__ = ["coherence", "cumulative_coherence"]
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, RandomState, check_dictionary, check_integer, check_rng, duplicate_atoms
+from maxsparse._core.validation import (
+    FloatArray,
+    RandomState,
+    check_dictionary,
+    check_integer,
+    check_rng,
+    duplicate_atoms,
+)
 from maxsparse.theory.coherence import coherence, cumulative_coherence
 from maxsparse.theory.precondition import precondition
 from maxsparse.theory.rip import IHT_THRESHOLD, RipConstant, rip_constant

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_matrix, check_signals
+from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_matrix, check_signals
 
 __all__ = ["GeneralisedIhtLayer", "generalised_iht_layer", "hard_threshold"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import FloatArray, RandomState, check_dictionary, check_integer, check_rng
+from maxsparse._core.progress import track
+from maxsparse._core.validation import FloatArray, RandomState, check_dictionary, check_integer, check_rng
 from maxsparse.theory._rip_bounds import deviations, hard_supports, search_extremes
 from maxsparse.theory.precondition import null_low_rank, precondition
 from maxsparse.theory.rip import RipConstant, rip_constant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_matrix, check_number
+from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_matrix, check_number
 
 __all__ = ["null_low_rank", "precondition"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import RandomState, check_choice, check_dictionary, check_integer, check_rng
+from maxsparse._core.progress import track
+from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_integer, check_rng
 from maxsparse.theory._rip_bounds import search_extremes, upper_bounds
 
 __all__ = ["IHT_THRESHOLD", "RipConstant", "rip_constant"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._progress import track
-from maxsparse._validation import FloatArray, check_dictionary, check_integer, check_number
+from maxsparse._core.progress import track
+from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_number
 from maxsparse.theory.coherence import coherence
 
 __all__ = ["Spark", "spark"]

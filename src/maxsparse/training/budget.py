@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxsparse._validation import check_integer, check_number
+from maxsparse._core.validation import check_integer, check_number
 from maxsparse.training.presets import Settings
 
 __all__ = ["Budget", "Report"]

@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import metrics, signals
-from maxsparse._validation import FloatArray, RandomState, check_choice, check_dictionary, check_integer, check_seed
+from maxsparse._core.validation import (
+    FloatArray,
+    RandomState,
+    check_choice,
+    check_dictionary,
+    check_integer,
+    check_seed,
+)
 from maxsparse.files import MEMORY_LIMIT
 from maxsparse.networks import SignalNetwork
 from maxsparse.training.losses import LOSSES, OUTPUT_FOR

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from maxsparse import dictionaries, metrics, signals
-from maxsparse._validation import RandomState, check_dictionary, check_integer, check_number, check_seed
+from maxsparse._core.validation import RandomState, check_dictionary, check_integer, check_number, check_seed
 from maxsparse.networks.learned_sbl import Whitened, whiten
 from maxsparse.training.processes import share
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse import signals
-from maxsparse._validation import RandomState, check_choice, check_dictionary, check_seed
+from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_seed
 from maxsparse.networks import NETWORKS, SignalNetwork, build, check_hyperparameters
 from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Budget, Report

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from maxsparse._validation import check_choice, check_integer, check_number
+from maxsparse._core.validation import check_choice, check_integer, check_number
 from maxsparse.networks import NETWORKS
 
 __all__ = ["PRESETS", "Settings", "preset_for"]

@@ -14,7 +14,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, distributed, nn
 
-from maxsparse._validation import check_integer
+from maxsparse._core.validation import check_integer
 
 __all__ = ["OtherBitsWarning", "Processes", "pick_device", "share"]
 

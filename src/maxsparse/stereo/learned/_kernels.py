@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from maxsparse.solvers._kernels import axpy_rows
-from maxsparse.stereo.methods._kernels import FAST, cofactors, moments
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import axpy_rows
+from maxsparse.stereo.methods._kernels import cofactors, moments
 
 N_FEATURES = 12  # of a reading
 N_SUMMARY = 3  # of a pixel in one round
 F32 = np.float32
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def features(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -50,7 +50,7 @@ def features(
     summary[0], summary[1], summary[2] = bright / F32(q), np.log(spread) / F32(4.0), F32(q) / F32(50.0)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def pool(h: NDArray[Any], lit: NDArray[Any], summary: NDArray[Any], pooled: NDArray[Any], parts: int) -> None:
     """Write mean, maximum and, for three parts, the mean over lit readings, then the summary."""
     q, width = h.shape
@@ -75,7 +75,7 @@ def pool(h: NDArray[Any], lit: NDArray[Any], summary: NDArray[Any], pooled: NDAr
         pooled[parts * width + c] = summary[c]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def weighted_fit(
     o: NDArray[Any], L: NDArray[Any], logits: NDArray[Any], lit: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
 ) -> float:
@@ -93,7 +93,7 @@ def weighted_fit(
     return np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def frame(scaled: NDArray[Any], axes: NDArray[Any]) -> None:
     """Write n, the tangent that points to the camera, and n × that."""
     for c in range(3):
@@ -109,7 +109,7 @@ def frame(scaled: NDArray[Any], axes: NDArray[Any]) -> None:
     axes[2, 2] = axes[0, 0] * axes[1, 1] - axes[0, 1] * axes[1, 0]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def affine_rows(X: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[Any], floor: Any) -> None:
     """Set out = max(XW + b, floor), row by row and four rows of W at a time; no slices, which cost as much as a row."""
     rows, inner = X.shape
@@ -130,20 +130,20 @@ def affine_rows(X: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[
             out[i, j] = max(out[i, j], floor)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def affine(x: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
     axpy_rows(x, W, 0, out.shape[0], out)
     for j in range(out.shape[0]):
         out[j] += b[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def relu(x: NDArray[Any]) -> None:
     for j in range(x.shape[0]):
         x[j] = max(x[j], F32(0.0))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def unit(x: NDArray[Any]) -> None:
     size = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), F32(1e-6))
     for c in range(3):

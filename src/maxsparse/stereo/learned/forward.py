@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
 from maxsparse.stereo.learned._kernels import (
     F32,
     N_FEATURES,
@@ -25,7 +26,7 @@ from maxsparse.stereo.learned._kernels import (
     weighted_fit,
 )
 from maxsparse.stereo.learned.start import Start
-from maxsparse.stereo.methods._kernels import FAST, SLICES
+from maxsparse.stereo.methods._kernels import SLICES
 
 __all__ = ["Answer", "refine", "weights_of"]
 
@@ -99,7 +100,7 @@ def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
     return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], logits, out[:, 4])
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _refine_rows(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -121,7 +122,7 @@ def _refine_rows(
             _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _refine_one(
     o: NDArray[Any],
     L: NDArray[Any],

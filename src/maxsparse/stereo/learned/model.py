@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from maxsparse._validation import check_integer
+from maxsparse._core.validation import check_integer
 from maxsparse.networks import Network, register
 from maxsparse.stereo.learned.start import Start
 

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from maxsparse._validation import FloatArray, check_number
+from maxsparse._core.validation import FloatArray, check_number
 from maxsparse.stereo.learned.store import bundled_path
 from maxsparse.stereo.rig_files import made_once, rig_file
 

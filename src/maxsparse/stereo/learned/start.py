@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods.consensus import SHADOW_SHARE, consensus, lit_level
 

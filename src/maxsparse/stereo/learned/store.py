@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import check_integer
+from maxsparse._core.validation import check_integer
 from maxsparse.files import parse_json
 from maxsparse.stereo.learned.forward import weights_of
 

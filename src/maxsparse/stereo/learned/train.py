@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from maxsparse import training
-from maxsparse._validation import FloatArray, RandomState, check_integer, check_number, check_seed
+from maxsparse._core.validation import FloatArray, RandomState, check_integer, check_number, check_seed
 from maxsparse.stereo.learned.model import ReadingNetwork, Refined
 from maxsparse.stereo.learned.start import Start, first_guess
 from maxsparse.stereo.learned.store import load_network

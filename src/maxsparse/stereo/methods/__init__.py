@@ -9,7 +9,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable
 
-from maxsparse._validation import check_choice
+from maxsparse._core.validation import check_choice
 from maxsparse.stereo.methods._fit import Fit
 
 __all__ = ["METHODS", "Fit", "check_options", "find_method", "register"]

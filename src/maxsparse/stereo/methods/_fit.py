@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 
 __all__ = ["Fit", "agreement"]
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
+
 SLICES = 64  # pixels are dealt out as strided slices: hard ones that stand together do not end up on one thread
-FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def moments(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any]) -> tuple[float, ...]:
     """Return the six entries xx, xy, xz, yy, yz, zz of LᵀWL and the three of LᵀWo."""
     xx = xy = xz = yy = yz = zz = b0 = b1 = b2 = 0.0
@@ -34,7 +35,7 @@ def moments(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any]) -> tuple[fl
     return xx, xy, xz, yy, yz, zz, b0, b1, b2
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def cofactors(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> tuple[float, ...]:
     """Return the cofactors 00, 01, 02, 11, 12, 22 of a symmetric 3×3 matrix, and its determinant.
 
@@ -45,7 +46,7 @@ def cofactors(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) 
     return c00, c01, c02, c11, c12, c22, xx * c00 + xy * c01 + xz * c02
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
     """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
     xx, xy, xz, yy, yz, zz, b0, b1, b2 = moments(o, L, weights)
@@ -60,7 +61,7 @@ def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArray[Any]) -> bool:
     """Solve for the x that explains readings i, j and k exactly; False where their lights are nearly coplanar."""
     ax, ay, az = L[i, 0], L[i, 1], L[i, 2]
@@ -79,7 +80,7 @@ def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArr
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def kth_smallest(values: NDArray[Any], count: int, k: int, work: NDArray[Any]) -> float:
     """Return the k-th smallest (k from 0) of the first `count` values by quickselect; `work` is scratch."""
     for i in range(count):
@@ -106,7 +107,7 @@ def kth_smallest(values: NDArray[Any], count: int, k: int, work: NDArray[Any]) -
     return float(work[k])
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def fit_rows(readings: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], out: NDArray[Any]) -> None:
     """Weighted least squares for every pixel; `out` (P, 3) stays zero where the lights in use are coplanar."""
     P = readings.shape[0]

@@ -7,7 +7,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.learned.forward import refine
 from maxsparse.stereo.learned.rig import tuned_path
 from maxsparse.stereo.learned.start import first_guess

@@ -6,12 +6,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import FAST, SLICES, fit, fit_three, kth_smallest
+from maxsparse.stereo.methods._kernels import SLICES, fit, fit_three, kth_smallest
 
 __all__ = ["consensus", "lit_level"]
 
@@ -88,7 +89,7 @@ def _triples(q: int) -> NDArray[np.float64]:
     return (np.arange(3) / 3 + rng.random((TRIPLES, 3)) / 3 + rng.random((TRIPLES, 1))) % 1.0
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _upper_quartiles(o: NDArray[Any], k: int, out: NDArray[Any]) -> None:
     P, q = o.shape
     for piece in prange(min(P, SLICES)):
@@ -97,7 +98,7 @@ def _upper_quartiles(o: NDArray[Any], k: int, out: NDArray[Any]) -> None:
             out[row] = kth_smallest(o[row], q, min(k, q - 1), work)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _consensus_rows(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -141,7 +142,7 @@ def _consensus_rows(
             normals[row, 0], normals[row, 1], normals[row, 2] = best[0], best[1], best[2]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _consensus_one(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -171,7 +172,7 @@ def _consensus_one(
     return True, _widen(o, L, h, goal, residual, weights, best)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _try_starts(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -214,7 +215,7 @@ def _try_starts(
             starts[place, 0], starts[place, 1], starts[place, 2] = x[0], x[1], x[2]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _concentrate(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -238,7 +239,7 @@ def _concentrate(
     return goal
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _trim(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -261,7 +262,7 @@ def _trim(
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _widen(
     o: NDArray[Any],
     L: NDArray[Any],

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
 from maxsparse.stereo.methods._kernels import SLICES, fit
 
@@ -53,7 +54,7 @@ def l1(readings: FloatArray, lights: FloatArray) -> Fit:
     return Fit.explaining(o, lights, scaled)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _l1_rows(o: NDArray[Any], L: NDArray[Any], out: NDArray[Any]) -> None:
     P, q = o.shape
     for piece in prange(min(P, SLICES)):
@@ -64,7 +65,7 @@ def _l1_rows(o: NDArray[Any], L: NDArray[Any], out: NDArray[Any]) -> None:
             _walk(o[row], L, out[row], residual, slope, ratio)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _walk(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -103,7 +104,7 @@ def _walk(
             return
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _line_search(
     L: NDArray[Any],
     d: NDArray[Any],
@@ -139,7 +140,7 @@ def _line_search(
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _cross(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
     out[0] = a[1] * b[2] - a[2] * b[1]
     out[1] = a[2] * b[0] - a[0] * b[2]

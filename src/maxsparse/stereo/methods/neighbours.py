@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from maxsparse._core.compiled import kernel
 from maxsparse.stereo.methods._fit import Fit
 
 __all__ = ["decide", "lay_out"]
@@ -73,7 +74,7 @@ def lay_out(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp
     return place, rows, columns
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _decide_rows(
     open_: NDArray[Any],
     rows: NDArray[Any],

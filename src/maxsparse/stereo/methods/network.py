@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries
-from maxsparse._validation import FloatArray, check_integer
+from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.stereo.methods._fit import Fit, agreement
 from maxsparse.stereo.methods._kernels import fit_rows
 from maxsparse.stereo.rig_files import made_once, rig_file

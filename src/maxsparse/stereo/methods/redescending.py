@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import FAST, SLICES, cofactors, fit, moments
+from maxsparse.stereo.methods._kernels import SLICES, cofactors, fit, moments
 
 __all__ = ["Refit", "redescending"]
 
@@ -91,7 +92,7 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
     return Refit(scaled, support, scatter, error)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _redescend_rows(
     o: NDArray[Any],
     L: NDArray[Any],
@@ -129,7 +130,7 @@ def _redescend_rows(
                 error[row] = np.degrees(min(scatter[row] * spread, 1.0))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _weigh(
     o: NDArray[Any], L: NDArray[Any], lit: NDArray[Any], x: NDArray[Any], sigma: float, weights: NDArray[Any]
 ) -> tuple[float, float]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit, agreement
 from maxsparse.stereo.methods._kernels import SLICES, fit_rows
 
@@ -37,7 +38,7 @@ def rnd4(readings: FloatArray, lights: FloatArray, *, rng: np.random.Generator) 
     return Fit.from_scaled(scaled, inliers, agreement(readings, lights, scaled, inliers))
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _draw_four(u: NDArray[Any], weights: NDArray[Any]) -> None:
     """Set four weights of every row to 1, chosen evenly by Floyd's method from four numbers in [0, 1)."""
     P, q = weights.shape

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from maxsparse._validation import FloatArray
+from maxsparse._core.compiled import kernel
+from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import FAST, SLICES, cofactors, moments
+from maxsparse.stereo.methods._kernels import SLICES, cofactors, moments
 
 __all__ = ["sbl"]
 
@@ -61,7 +62,7 @@ def sbl(
     return Fit.explaining(o, lights, scaled)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def _sbl_rows(o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: float, out: NDArray[Any]) -> None:
     P, q = o.shape
     for piece in prange(min(P, SLICES)):
@@ -79,7 +80,7 @@ def _sbl_rows(o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: 
                 out[row, c] *= size
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _sbl_one(
     o: NDArray[Any],
     L: NDArray[Any],

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-# Sums may be reordered (it is fixed at compile time, so results stay reproducible) and multiply-adds fused.
-FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
+from maxsparse._core.compiled import kernel
+
 DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
 COLUMN_TILE = 32  # columns of Φ that are handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
@@ -22,7 +22,7 @@ LEAST_ROWS, MOST_ROWS = 32, 256
 SLICES = 64
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int, out: NDArray[Any]) -> None:
     """Set out[start:stop] = weights @ matrix[:, start:stop], four rows of `matrix` at a time."""
     rows = matrix.shape[0]
@@ -39,7 +39,7 @@ def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int
             out[j] += a * matrix[i, j]
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return Y @ matrix for C-contiguous Y (N, n) and matrix (n, m), each row by the same operations."""
     N, n = Y.shape
@@ -63,7 +63,7 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def _four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
     """Set out = Y @ tile for four rows, so that one load of `tile` serves four."""
     n = tile.shape[0]
@@ -94,7 +94,7 @@ def _four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
             o3[j] += a3 * p[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
     """Return aᵀb."""
     total = 0.0
@@ -103,7 +103,7 @@ def dot(a: NDArray[Any], b: NDArray[Any]) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def residual_into(
     y: NDArray[Any], atoms: NDArray[Any], indices: NDArray[Any], x: NDArray[Any], count: int, r: NDArray[Any]
 ) -> float:
@@ -118,7 +118,7 @@ def residual_into(
     return dot(r, r)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def residual_of(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], r: NDArray[Any]) -> float:
     """Set r = y − Φx (`atoms` is Φᵀ, C-contiguous) and return ‖r‖₂; the cost follows the nonzeros of x."""
     for i in range(y.shape[0]):
@@ -130,7 +130,7 @@ def residual_of(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], r: NDArra
     return np.sqrt(dot(r, r))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def image_norm2(atoms: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> float:
     """Set image = Φx and return its squared norm; the cost follows the nonzeros of x."""
     for i in range(image.shape[0]):
@@ -142,7 +142,7 @@ def image_norm2(atoms: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> fl
     return dot(image, image)
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel(parallel=True)
 def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     """Return ‖y − Φx‖₂ for every row; `atoms` is Φᵀ, C-contiguous."""
     N, n = Y.shape
@@ -154,7 +154,7 @@ def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDA
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def kth_largest(values: NDArray[Any], k: int, work: NDArray[Any]) -> float:
     """Return the k-th largest of `values` by quickselect; `work` is scratch of the same length."""
     count = values.shape[0]
@@ -182,7 +182,7 @@ def kth_largest(values: NDArray[Any], k: int, work: NDArray[Any]) -> float:
     return work[target]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_k(magnitude: NDArray[Any], k: int, work: NDArray[Any], chosen: NDArray[Any]) -> int:
     """Write the indices of the k largest entries to `chosen` in ascending order; of equal ones the lower index wins."""
     m = magnitude.shape[0]
@@ -206,7 +206,7 @@ def top_k(magnitude: NDArray[Any], k: int, work: NDArray[Any], chosen: NDArray[A
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def cholesky(S: NDArray[Any], size: int) -> bool:
     """Factor S = LLᵀ in place, on the lower triangle; return False where S is not positive definite."""
     for i in range(size):
@@ -224,7 +224,7 @@ def cholesky(S: NDArray[Any], size: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def cholesky_solve(L: NDArray[Any], size: int, b: NDArray[Any]) -> None:
     """Solve LLᵀx = b in place."""
     for i in range(size):
@@ -239,7 +239,7 @@ def cholesky_solve(L: NDArray[Any], size: int, b: NDArray[Any]) -> None:
         b[i] = total / L[i, i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@kernel(fast=True)
 def least_squares(
     y: NDArray[Any],
     atoms: NDArray[Any],

@@ -1,0 +1,61 @@
+"""One decorator for all compiled code, so that compiler flags are stated once.
+
+Divisions by zero give infinity or NaN, as in numpy: a check before every division would keep loops from vectorising,
+and an exception raised inside a parallel loop ends the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+__all__ = ["kernel"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Sums may be reordered (the order is fixed at compile time, so results stay reproducible), multiply-adds fused.
+REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(
+    *, parallel: bool = False, fast: bool = False, nan: bool = False, inline: bool = False
+) -> Callable[[Function], Function]:
+    """Compile a function: cached on disk, without the interpreter's lock, division as in numpy.
+
+    Parameters
+    ----------
+    parallel : bool, default=False
+        Run ``prange`` loops on all threads.
+    fast : bool, default=False
+        Let the compiler reorder sums and fuse multiply-adds.
+    nan : bool, default=False
+        With `fast`: NaN may occur and must be kept. Otherwise the compiler may assume that there is none.
+    inline : bool, default=False
+        Copy the function whole into every caller. A copy of its own, optimised by itself, would round differently, and
+        whether a caller gets that copy depends on whether this process compiled it or found it in the cache: the first
+        run would differ from later ones in the last bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxsparse._core.compiled import kernel
+    >>> @kernel(fast=True)
+    ... def total(values):
+    ...     result = 0.0
+    ...     for value in values:
+    ...         result += value
+    ...     return result
+    >>> total(np.ones(3))
+    3.0
+    """
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+    if parallel:
+        options["parallel"] = True
+    if fast:
+        options["fastmath"] = REORDER if nan else REORDER | {"nnan"}
+    if inline:
+        options["forceinline"] = True
+    compiled: Callable[[Function], Function] = numba.njit(**options)
+    return compiled
