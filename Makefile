@@ -1,5 +1,5 @@
-# make demo   set up .venv where there is none, and show what maxsparse does
-# make test   set up, then every check: ruff, mypy, pytest with doctests
+# make demo   set up .venv if needed, and show what maxsparse does
+# make test   set up, then run all checks: ruff, mypy, pytest with doctests
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -14,11 +14,11 @@ TORCH  := torch==2.13.0
 .PHONY: help demo test test-long lint bench docs clean
 
 help:
-	@echo "make demo    set up .venv if needed, then the tour: a table and a picture"
+	@echo "make demo    set up .venv if needed, then the demo: a table and a figure"
 	@echo "make test    set up if needed, then ruff, mypy and pytest"
-	@echo "make test-long  the long forms of the tests: many more random problems and damaged files"
-	@echo "make lint    ruff and mypy alone"
-	@echo "make bench   speed against other libraries, as ratios (installs the peers)"
+	@echo "make test-long  long versions of the tests: many more random problems and damaged files"
+	@echo "make lint    ruff and mypy only"
+	@echo "make bench   speed relative to other libraries (installs them)"
 	@echo "make docs    build the documentation, docs/_build/index.html"
 	@echo "make clean   remove .venv, caches and outputs"
 

@@ -1,10 +1,10 @@
-"""Fill the blocks of the pages here from results/laptop/NAME/results.json, so that no number is typed by hand.
+"""Generate the result blocks of the documentation pages from results/laptop/NAME/results.json.
 
-Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may hold
+Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may contain
 
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
-                               or what a benchmark measured, for the names in measured.py
-``<!-- experiment: NAME -->``  the same with protocol and pictures; or how to run it, where it was not run
+                               or the results of a benchmark, for the names in measured.py
+``<!-- experiment: NAME -->``  the same with protocol and figures; or how to run it, if it was not run
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
 
@@ -26,18 +26,18 @@ VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def plain(text: str) -> str:
-    """Escape the star of x*, which would begin an emphasis."""
+    """Escape the star of x*, which would start emphasis in Markdown."""
     return text.replace("*", "\\*")
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """Return the results of one experiment, None where it was not run."""
+    """Return the results of one experiment, None if it was not run."""
     path = RESULTS / name / "results.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def claims_of(results: dict[str, Any]) -> str:
-    """Return what is claimed next to what was measured."""
+    """Return the claims next to the measurements."""
     rows = [
         [f"{plain(c['claim'])} *({c['where']})*", plain(c["measured"]), f"**{c['verdict']}**"]
         for c in results["claims"]
@@ -51,18 +51,18 @@ def tables_of(results: dict[str, Any]) -> list[str]:
 
 
 def provenance(results: dict[str, Any]) -> str:
-    """Say how it was run, and which seeds of the preset are missing."""
+    """Return how the experiment was run, and which seeds of the preset are missing."""
     seeds = results["seeds"]
     missing = [seed for seed in results["settings"]["seeds"] if seed not in seeds]
     count = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     if missing:
         again = f"maxsparse reproduce {results['experiment']} --preset {results['preset']}"
-        count += f" of {len(seeds) + len(missing)}, **the others were not run**; `{again}` takes them up"
+        count += f" of {len(seeds) + len(missing)}, **the others were not run**; `{again}` runs them"
     return f"`{results['command']}`; {count}; maxsparse {results['versions']['maxsparse']}."
 
 
 def block(name: str) -> str:
-    """Return claims, tables and provenance of one experiment, or what is made of the results of a benchmark."""
+    """Return claims, tables and provenance of one experiment, or the block of a benchmark."""
     if name in BENCHMARK_BLOCKS:
         file, make = BENCHMARK_BLOCKS[name]
         return make(json.loads((BENCHMARKS / file).read_text(encoding="utf-8")))
@@ -73,7 +73,7 @@ def block(name: str) -> str:
 
 
 def section(name: str) -> str:
-    """Return all there is to say about one experiment."""
+    """Return the full section of one experiment."""
     results = read(name)
     if results is None:
         return f"**Not run.** `maxsparse reproduce {name} --preset laptop` runs it; then `python docs/fill.py`."

@@ -1,4 +1,4 @@
-"""What the benchmarks measured, as tables and sentences for the pages: one function per file of benchmarks/results."""
+"""Results of the benchmarks as tables and sentences for the pages: one function per file of benchmarks/results."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def choose(results: dict[str, Any]) -> str:
     rows.append(["processor µs per signal", *(f"{min(s):,.0f}–{max(s):,.0f}" for s in speeds.values())])
     about = (
         f"Share of signals whose support is exactly right, {results['signals']} signals each; within 0.01 of the best "
-        "in bold. All but SparseRecoverer are told the number d of nonzeros. With noise, all that can be are told its "
-        f"level, and the d best scores count. `{results['command']}`."
+        "in bold. All methods but SparseRecoverer are given the number d of nonzeros. With noise, every method that "
+        f"takes the noise level is given it, and the d best scores count. `{results['command']}`."
     )
     return f"{table(['problem', *methods], rows)}\n\n{about}"
 
 
 def big_data(results: dict[str, Any]) -> str:
-    """Return what the runs over many signals took, and what more of them would by proportion."""
+    """Return the cost of runs over many signals, and an extrapolation to more."""
     stream, killed, omp = results["stream"], results["killed"], results["stream, omp"]
     N = stream["signals"]
     easy = 1e6 * stream["cpu seconds"] / N
@@ -45,8 +45,8 @@ def big_data(results: dict[str, Any]) -> str:
         f"{omp['peak resident bytes'] / 1e9:.2f} GB), processor time {stream['cpu seconds']:.0f} seconds, "
         f"{easy:.1f} µs "
         f"per signal, on a machine shared with other work. The input has {stream['input bytes'] / N:.0f} bytes per "
-        f"signal, the output {stream['output bytes'] / N:.0f}. A run over {killed['signals']:,} of them, ended by "
-        f"`kill -9` and given again, took {killed['resumed']:,} from the first attempt and gave the same answers."
+        f"signal, the output {stream['output bytes'] / N:.0f}. A run over {killed['signals']:,} of them was ended by "
+        f"`kill -9` and resumed: it reused {killed['resumed']:,} from the first attempt and gave the same answers."
     )
     names = ["easy first", "network for all"]
     per_signal = [
@@ -71,14 +71,14 @@ def big_data(results: dict[str, Any]) -> str:
             "Processor time per signal on one thread, in batches of "
             f"{cost[1]['signals']} (d of 9 and 10: {cost[9]['signals']}); `{results['cost']['command']}`:",
             table(["d", *(f"{name}, µs" for name in names), "certified"], per_signal),
-            "By proportion, without the time of disks and networks:",
+            "Extrapolated, without the time of disks and networks:",
             table(["", "10⁹ signals", "10¹² signals"], more),
         ]
     )
 
 
 def int_eight(results: dict[str, Any]) -> str:
-    """Return accuracy and size of a network before and after it was rounded to 8 bits."""
+    """Return accuracy and size of a network before and after quantisation to 8 bits."""
     accuracy = {d: row for d, row in results["strict accuracy by d"].items() if max(row.values()) >= 0.005}
     rows = [[kind, *(f"{row[kind]:.3f}" for row in accuracy.values())] for kind in ("model", "int8")]
     size, shape = results["bytes"], results["hyperparameters"]
@@ -92,7 +92,7 @@ def int_eight(results: dict[str, Any]) -> str:
 
 
 def numerics(results: dict[str, Any]) -> str:
-    """Return what every part of the package does with awkward input; messages are numbered and listed below."""
+    """Return how every part of the package handles unusual input; messages are numbered and listed below."""
     parts = list(next(iter(results["cells"].values())))
     notes: dict[str, int] = {}
     rows = []
@@ -109,30 +109,30 @@ def numerics(results: dict[str, Any]) -> str:
 
 
 def fuzz(results: dict[str, Any]) -> str:
-    """Return how many damaged files of every kind were refused, and what it took."""
+    """Return how many damaged files of every kind were refused, and the memory used."""
     figures = results["by file"]
     header = ["file", "refused", "accepted"]
     rows = [[f"`{name}`", *(f"{figures[name][what]:,}" for what in header[1:])] for name in sorted(figures)]
     allowed = f"{results['megabytes allowed']:,} MB"
     versions = ", ".join(f"{name} {value}" for name, value in results["versions"].items())
     about = (
-        f"{results['inputs']:,} inputs: {results['refused']:,} refused with a message, {results['accepted']:,} read "
-        f"without complaint, **{len(results['unclear'])} with anything else**. No process took more than "
-        f"{results['megabytes taken at most']:.0f} MB over what it began with; {allowed} were allowed. "
+        f"{results['inputs']:,} inputs: {results['refused']:,} refused with a message, {results['accepted']:,} "
+        f"accepted, **{len(results['unclear'])} with any other outcome**. No process used more than "
+        f"{results['megabytes taken at most']:.0f} MB above its initial memory; {allowed} were allowed. "
         f"Seed {results['seed']}; `{results['command']}`; {versions}."
     )
     return f"{about}\n\n<details><summary>By kind of file</summary>\n\n{table(header, rows)}\n\n</details>"
 
 
 def faults(results: dict[str, Any]) -> str:
-    """Return how often every job was killed, and how many runs ended with the bytes of one that was not."""
+    """Return how often every job was killed, and how many results are byte-identical to those of an undisturbed run."""
     rows = [[f"`{job}`", *(f"{value:,}" for value in figures.values())] for job, figures in results["jobs"].items()]
     header = ["job", *next(iter(results["jobs"].values()))]
     return f"{table(header, rows)}\n\n`{results['command']}`, seed {results['seed']}."
 
 
 def long_run(results: dict[str, Any]) -> str:
-    """Return what the process of the long run held, in its first and in its second half."""
+    """Return the memory, threads and handles of the long run, in its first and second half."""
     shown = [name for name in results if name not in ("command", "versions", "notes")]
     rows = [[name, str(results[name]).strip("[]")] for name in shown]
     return f"{table(['', 'measured'], rows)}\n\n`{results['command']}`."
@@ -144,9 +144,9 @@ def certificates(results: dict[str, Any]) -> str:
     return (
         f"{results['signals']:,} signals over {results['dictionaries']:,} dictionaries: {certified:,} certified "
         f"({results['by spark']:,} by a spark bound), **{results['false']} falsely**. "
-        f"{certified - sparser - results['false']:,} of the certified answers are what was drawn, {sparser:,} are "
-        f"sparser than that. {results['right, not certified']:,} right answers are not certified, those with equal "
-        f"magnitudes among them. `{results['command']}`."
+        f"{certified - sparser - results['false']:,} of the certified answers equal the x that was drawn, {sparser:,} "
+        f"are sparser. {results['right, not certified']:,} right answers are not certified, including those with equal "
+        f"magnitudes. `{results['command']}`."
     )
 
 
@@ -172,7 +172,7 @@ def recovery(results: dict[str, Any]) -> str:
 
 
 def never_seen(results: dict[str, Any]) -> str:
-    """Return in how many cells the bundled network is ahead of SBL and l1, without and with noise."""
+    """Return in how many cells the bundled network is better than SBL and l1, without and with noise."""
     clean, noisy = results["noiseless"], results["noise"]
     gaps = [row["learned"] - row["sbl em"] for row in clean]
     sizes = sorted({(row["n"], row["m"]) for row in clean})
@@ -189,52 +189,52 @@ def never_seen(results: dict[str, Any]) -> str:
     return (
         f"On {len({(row['kind'], row['n'], row['m']) for row in clean})} dictionaries of "
         f"{len({row['kind'] for row in clean})} kinds and {len(sizes)} sizes up to {sizes[-1][0]}×{sizes[-1][1]} that "
-        f"the networks never saw, at 3 sparsities each, scores of the last pass are better than whitened SBL (EM) in "
-        f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} cells, equal in {sum(gap == 0 for gap in gaps)} and worse in "
-        f"{sum(gap < 0 for gap in gaps)}, by {-min(gaps):.2f} at most. With noise at 30 and 20 dB, d = 2 to 8, on a "
-        f"decaying and a gaussian 20×100 dictionary, every method told the noise level, of {len(noisy)} cells: "
-        f"{'; '.join(f'{what} in {count}' for what, count in wins.items())}. `{results['command']}`.\n\n"
-        + _tuned(results["tuned"])
+        "the networks were not trained on, at 3 sparsities each, scores of the last pass are better than whitened SBL "
+        f"(EM) in {sum(gap > 0 for gap in gaps)} of {len(gaps)} cells, equal in {sum(gap == 0 for gap in gaps)} and "
+        f"worse in {sum(gap < 0 for gap in gaps)}, by {-min(gaps):.2f} at most. With noise at 30 and 20 dB, d = 2 to "
+        "8, on a decaying and a gaussian 20×100 dictionary, where every method is given the noise level, of "
+        f"{len(noisy)} cells: {'; '.join(f'{what} in {count}' for what, count in wins.items())}. "
+        f"`{results['command']}`.\n\n" + _tuned(results["tuned"])
     )
 
 
 def _tuned(rows: list[dict[str, Any]]) -> str:
-    """Return scores with the bundled weights beside those with the first pass tuned to the dictionary."""
+    """Return accuracy with the bundled weights and with the first pass fine-tuned to the dictionary."""
     names = ("zero-shot, first pass", "tuned, first pass", "zero-shot", "tuned")
     header = ["authors' dictionary, top d", *(f"d = {row['d']}" for row in rows)]
     said = [name if "first" in name else f"{name}, all passes" for name in names]
     body = [[label, *(f"{row[name]:.3f}" for row in rows)] for label, name in zip(said, names, strict=True)]
     return (
         f"{table(header, body)}\n\nTuned: {rows[0]['minutes']:g} minutes of `fit` on one core, {rows[0]['signals']:,} "
-        "signals per d. Tuning helps the first pass, but the later ones know the failures of the bundled first pass "
-        "best, so all together are no better for it. `python benchmarks/zero_shot.py --tuned 6`."
+        "signals per d. Fine-tuning improves the first pass, but the later ones were trained on the failures of the "
+        "bundled first pass, so all passes together do not improve. `python benchmarks/zero_shot.py --tuned 6`."
     )
 
 
 def solvers(results: dict[str, Any]) -> str:
-    """Return microseconds per signal and ratios to the peers, with the ratio that was aimed at."""
+    """Return microseconds per signal and speed ratios to the peers, with target ratios."""
     rows = []
     for name, figures in ((name, f) for group in ("omp", "sbl", "l1", "lasso") for name, f in results[group].items()):
         ratios = [
-            f"{peer} {ratio:.1f}×" + (f" (aim {figures['targets'][peer]:g})" if peer in figures["targets"] else "")
+            f"{peer} {ratio:.1f}×" + (f" (target {figures['targets'][peer]:g})" if peer in figures["targets"] else "")
             for peer, ratio in figures["ratios"].items()
         ]
         rows.append([name, f"{figures['microseconds']['maxsparse']:.3g}", "; ".join(ratios)])
-    return table(["problem", "µs per signal", "as fast as"], rows)
+    return table(["problem", "µs per signal", "times as fast as"], rows)
 
 
 def networks(results: dict[str, Any]) -> str:
-    """Return the share of the machine's product rate that is reached, by width, and the paper's runtime table."""
+    """Return the share of the machine's matrix-multiplication rate by width, and the paper's runtime table."""
     rows = [
         [str(row["width"]), *(f"{part['share']:.0%}" for part in (row["inference"], *row["training"].values()))]
         for row in results["efficiency"]
     ]
-    sizes = [f"training, batches of {int(size):,}, aim 55%" for size in results["efficiency"][0]["training"]]
+    sizes = [f"training, batches of {int(size):,}, target 55%" for size in results["efficiency"][0]["training"]]
     about = (
-        f"20 layers, {results['threads']} threads; the rate of products is {results['product_gflops']:.0f} GFLOP/s. "
-        "Batches of the preset `modern` have 256 signals, those of `paper` 250."
+        f"20 layers, {results['threads']} threads; matrix multiplication runs at {results['product_gflops']:.0f} "
+        "GFLOP/s. Batches have 256 signals in the preset `modern`, 250 in `paper`."
     )
-    efficiency = table(["width", "inference, aim 70%", *sizes], rows)
+    efficiency = table(["width", "inference, target 70%", *sizes], rows)
     here, paper = results["seconds_per_signal"], results["paper_seconds_per_signal"]
     times = [
         [
@@ -246,10 +246,10 @@ def networks(results: dict[str, Any]) -> str:
         for name, seconds in sorted(here.items(), key=lambda item: -item[1])
     ]
     header = ["", "seconds per signal", "times as fast as ISTA", "paper: seconds", "paper: times as fast as ISTA"]
-    clock = "clock" if results["clock"] == "wall" else "processor"
+    clock = "wall" if results["clock"] == "wall" else "processor"
     more = (
-        f"{results['threads']} threads, seconds by the {clock}. Networks are of the usual size, as built and not "
-        "trained, in batches of 4,096 signals; ISTA and IHT are those of this package, on 256 signals with 5 nonzeros "
+        f"{results['threads']} threads, {clock} time. Networks have their default size and are untrained, with "
+        "batches of 4,096 signals; ISTA and IHT are those of this package, on 256 signals with 5 nonzeros "
         "and for at most 2,000 iterations, all of which ISTA uses. The paper does not name its machine. "
         f"`{results['command']}`."
     )
@@ -280,7 +280,7 @@ def accuracy(results: dict[str, Any]) -> str:
 
 
 def recipes(results: dict[str, Any]) -> str:
-    """Return both measures of one network after training by different recipes."""
+    """Return both measures of one network after training with different settings."""
     parts = []
     for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
         rows = [
@@ -292,12 +292,12 @@ def recipes(results: dict[str, Any]) -> str:
 
 
 def _against(label: str, row: dict[str, Any], residual: dict[str, Any]) -> str:
-    """Say where a method is ahead of the residual network for d ≥ 2, by more than two standard errors."""
+    """Return where a method is ahead of the residual network for d ≥ 2, by more than two standard errors."""
     words = []
     for measure, name in (("strict", "s-acc"), ("loose", "l-acc")):
         ahead, behind = [], []
         for d, a, b in zip(range(1, 11), row[measure], residual[measure], strict=True):
-            # Loose accuracies are means over atoms, too: their error is at most this.
+            # Loose accuracies are means over atoms too: their error is at most this.
             error = math.sqrt(a * (1 - a) / row["test_signals"] + b * (1 - b) / residual["test_signals"])
             if d >= 2 and abs(a - b) > 2 * error:
                 (ahead if a > b else behind).append(d)
@@ -322,11 +322,11 @@ def stereo(results: dict[str, Any]) -> str:
         f"Mean angular error in degrees; the Bunny and the objects under 10 lights: mean over {draws} draws.\n\n"
         "End to end is the command `maxsparse stereo FOLDER -o out/`: start, load, estimate, integrate, write all. "
         f"On 256×256 pixels with {speed['lights']} lights it takes {speed['auto / rnd4, whole command']:.1f} times as "
-        "long with `auto` as with `rnd4`. Loading and estimating alone takes `auto` "
-        f"{speed['auto / rnd4, load and estimate']:.0f} times as long: a fit to four readings costs next to nothing, a "
-        f"network over all {speed['lights']} does not. Batched `sbl` is {speed['python loop / batched sbl']:.0f} times "
-        "as fast as a loop over pixels in Python. A scene of 612×512 pixels without a mask and 96 lights peaks at "
-        f"{results['memory']['peak GB']:.2f} GB."
+        "long with `auto` as with `rnd4`. Loading and estimating alone takes "
+        f"{speed['auto / rnd4, load and estimate']:.0f} times as long with `auto`: a fit to four readings costs almost "
+        f"nothing compared with a network over all {speed['lights']}. Batched `sbl` is "
+        f"{speed['python loop / batched sbl']:.0f} times as fast as a loop over pixels in Python. A scene of 612×512 "
+        f"pixels without a mask and 96 lights peaks at {results['memory']['peak GB']:.2f} GB."
     )
     parts = [table(["", *methods], rows), about]
     if "materials" in results:
@@ -342,15 +342,15 @@ def _materials(results: dict[str, Any]) -> list[str]:
         for name, figures in results.items()
     ]
     header = [
-        "`auto`, the material",
-        *(f"{lights}, {said}" for lights in counts for said in ("left in", "divided out")),
+        "`auto`; material",
+        *(f"{lights}, {said}" for lights in counts for said in ("kept", "removed")),
     ]
     about = "Mean angular error in degrees on renders of 128×128 pixels with half a per cent of noise."
     return [table(header, rows), about]
 
 
 def stereo_rig(results: dict[str, Any]) -> str:
-    """Return the mean angular errors of auto with the bundled network and with it tuned to the rig."""
+    """Return the mean angular errors of auto with the bundled network and with the network fine-tuned to the rig."""
     rig = results["rig"]
     errors = rig["mean degrees"]
     rows = [[name, f"{row['bundled']:.2f}", f"{row['tuned']:.2f}"] for name, row in errors.items()]
@@ -358,11 +358,11 @@ def stereo_rig(results: dict[str, Any]) -> str:
     ratio = math.exp(sum(math.log(row["tuned"] / row["bundled"]) for row in errors.values()) / len(errors))
     minutes = rig["steps"] * rig["processor seconds per step"] / 60
     about = (
-        f"Mean angular error of `auto` in degrees. Tuned is better in {better} of {len(errors)} scenes; the error is "
-        f"{ratio:.2f} times the bundled one's on the geometric mean. {rig['steps']} steps, {minutes:.1f} "
-        f"minutes of one core; seed {rig['seed']}; one draw of 10, 20 and 40 lights each. `{rig['command']}`."
+        f"Mean angular error of `auto` in degrees. The fine-tuned network is better in {better} of {len(errors)} "
+        f"scenes; the geometric mean of the error ratios is {ratio:.2f}. {rig['steps']} steps, {minutes:.1f} minutes "
+        f"of one core; seed {rig['seed']}; one draw of 10, 20 and 40 lights each. `{rig['command']}`."
     )
-    return f"{table(['', 'bundled network', 'tuned to the rig'], rows)}\n\n{about}"
+    return f"{table(['', 'bundled network', 'fine-tuned to the rig'], rows)}\n\n{about}"
 
 
 BENCHMARK_BLOCKS = {

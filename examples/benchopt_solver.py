@@ -1,9 +1,9 @@
 """A solver for the public benchmark of sparse support recovery, TheoGuyard/benchmark_sparse_support_recovery.
 
 Copy this file into its ``solvers/`` folder, install maxsparse, and run ``benchopt run . -s maxsparse -s omp``.
-The benchmark is written for benchopt 1.5.1 (with click 8.1): its grid criterion does not take what 1.10 passes.
-The benchmark asks for the best w of y = Xw with a given share of nonzeros, for one y, over a grid of shares. Its X is
-the dictionary. The noise is not told; ``noise_share`` says what share of y it is taken to be.
+The benchmark is written for benchopt 1.5.1 (with click 8.1): its grid criterion does not accept the arguments that 1.10
+passes. The benchmark asks for the best w of y = Xw with a given share of nonzeros, for one y, over a grid of shares.
+Its X is the dictionary. The noise level is not given; ``noise_share`` is the assumed ratio of noise to signal.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ with safe_import_context() as import_ctx:  # so that `benchopt install` can read
 
 
 class Solver(BaseSolver):
-    """Atoms ranked by learned SBL or by a classical method; least squares on the k best."""
+    """Rank the atoms with learned SBL or a classical method; least squares on the k best."""
 
     name = "maxsparse"
     install_cmd = "conda"
@@ -25,7 +25,7 @@ class Solver(BaseSolver):
     sampling_strategy = "iteration"
 
     def set_objective(self, X, y, **_):
-        """Take the dictionary (n, m) and one signal (n,)."""
+        """Store the dictionary (n, m) and one signal (n,)."""
         self.X, self.y = np.asarray(X), np.asarray(y)
         self.noise = float(self.noise_share * np.sqrt(np.mean(self.y**2)))
 
@@ -34,7 +34,7 @@ class Solver(BaseSolver):
         self.run(1 / self.X.shape[1])
 
     def run(self, share):
-        """Rank the atoms, and fit on the k best; the ranking is timed with it."""
+        """Rank the atoms and fit on the k best; the time includes the ranking."""
         k = min(int(np.floor(share * self.X.shape[1])), self.X.shape[0])
         self.w = np.zeros(self.X.shape[1])
         if k > 0:

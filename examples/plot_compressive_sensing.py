@@ -3,8 +3,8 @@ Compressive sensing of sounds in an overcomplete cosine transform
 =================================================================
 
 A signal of 128 samples is a sum of a few cosines. Its frequencies do not fall on the grid of the ordinary cosine
-transform, so we take a grid that is four times as fine. Neighbouring atoms of it are nearly the same, which is
-where ℓ1 and greedy methods lose their way. We see 32 random mixtures of the samples and want the frequencies back.
+transform, so we use a grid that is four times as fine. Its neighbouring atoms are nearly the same, which makes ℓ1
+and greedy methods fail. From 32 random mixtures of the samples we recover the frequencies.
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +20,14 @@ cosines /= np.linalg.norm(cosines, axis=0)
 mixtures = rng.standard_normal((measurements, samples)) / np.sqrt(measurements)
 
 # %%
-# The dictionary of the measured problem is the product of both. A coherence of 1 would be two equal atoms.
+# The dictionary is the product of both. A coherence of 1 would mean two equal atoms.
 
 Phi = mixtures @ cosines
 print(f"coherence {ms.theory.coherence(Phi):.4f}")
 X, Y = ms.signals.sample(Phi, 60, sparsity=d, rng=1)  # 60 sounds, as rows
 
 # %%
-# Three methods on the same measurements. The first two are told d.
+# Three methods on the same measurements. The first two are given d.
 
 answers = {
     "OMP": ms.solve(Phi, Y, method="omp", sparsity=d),
@@ -41,18 +41,18 @@ certified = answers["SparseRecoverer"].certified
 print(f"certified: {certified.mean():.2f}, of these wrong: {np.sum(certified & ~right['SparseRecoverer'])}")
 
 # %%
-# One sound that both of the others miss.
+# One sound that both other methods miss.
 
 k = int(np.flatnonzero(~right["OMP"] & ~right["ℓ1"] & right["SparseRecoverer"])[0])
 figure, (left, middle) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, style in (("ℓ1", "C1--"), ("OMP", "C0:"), ("SparseRecoverer", "k-")):
     left.plot(cosines @ answers[name].coef[k] - cosines @ X[k], style, label=name)
-left.set(title="what is wrong with the reconstructed sound", xlabel="sample", ylabel="error")
+left.set(title="error of the reconstructed sound", xlabel="sample", ylabel="error")
 middle.stem(grid, X[k], linefmt="0.6", markerfmt="none", basefmt="0.9", label="truth")
 for name, style in (("ℓ1", "C1x"), ("OMP", "C0+"), ("SparseRecoverer", "ko")):
     used = answers[name].support[k]
     middle.plot(grid[used], answers[name].coef[k, used], style, label=name, fillstyle="none")
-middle.set(title="cosines in it", xlabel="frequency", ylabel="amplitude")
+middle.set(title="its cosines", xlabel="frequency", ylabel="amplitude")
 for axes in (left, middle):
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, frameon=False)
 plt.show()

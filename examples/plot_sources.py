@@ -2,8 +2,8 @@
 Directions of close sources on a fine grid
 ==========================================
 
-Twelve antennas in a row, half a wavelength apart, hear three transmitters, two of them 5° apart: nearer than the
-9.5° that the array can tell apart by pointing. Every snapshot is one complex row. Real and imaginary parts are
+Twelve antennas in a row, half a wavelength apart, receive three transmitters, two of them 5° apart: closer than the
+9.5° resolution of a beamformer with this array. Every snapshot is one complex row. Real and imaginary parts are
 stacked, so that every method of this package can be used.
 """
 
@@ -27,11 +27,11 @@ noise = (
 Y = amplitudes @ steering.T + noise
 
 # %%
-# :mod:`maxsparse.complex_data` makes real problems of complex ones, and complex answers of real ones.
+# :mod:`maxsparse.complex_data` converts complex problems to real ones, and real answers back to complex ones.
 
 Phi = ms.complex_data.stack_dictionary(steering)
 rows = ms.complex_data.stack_signals(Y)
-each = sigma / np.sqrt(2)  # noise on every real number
+each = sigma / np.sqrt(2)  # noise of each real number
 print(f"coherence {ms.theory.coherence(Phi):.4f}")
 
 
@@ -41,8 +41,8 @@ def power(coef):
 
 
 spectra = {
-    "pointing (beamformer)": np.mean(np.abs(Y @ steering.conj()) ** 2, axis=0),
-    "OMP, told the number": power(ms.solve(Phi, rows, method="omp", sparsity=6, noise=each).coef),
+    "beamformer": np.mean(np.abs(Y @ steering.conj()) ** 2, axis=0),
+    "OMP, number given": power(ms.solve(Phi, rows, method="omp", sparsity=6, noise=each).coef),
     "SparseRecoverer": power(ms.SparseRecoverer(Phi, noise=each).recover(rows).coef),
 }
 

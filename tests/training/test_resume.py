@@ -69,7 +69,7 @@ def without_time(report):
     return {key: value for key, value in vars(report).items() if key != "seconds"}
 
 
-@pytest.mark.filterwarnings("error::maxsparse.training.OtherBitsWarning")
+@pytest.mark.filterwarnings("error::maxsparse.training.ReproducibilityWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_resume_is_bit_identical(tmp_path, monkeypatch, case):
     whole, report = run(tmp_path / "whole.safetensors", case)
@@ -112,7 +112,7 @@ def test_another_number_of_threads_is_told_and_taken(tmp_path, noted, message):
         warnings.simplefilter("always")
         _, report = training.resume(output, n_threads=1)
     assert report.finished
-    told = [str(warning.message) for warning in caught if warning.category is training.OtherBitsWarning]
+    told = [str(warning.message) for warning in caught if warning.category is training.ReproducibilityWarning]
     assert len(told) == (message is not None)
     assert all(text.startswith(message) for text in told)
 

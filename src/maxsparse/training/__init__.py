@@ -51,7 +51,7 @@ from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
 from maxsparse.training.presets import PRESETS, Settings, preset_for
-from maxsparse.training.processes import OtherBitsWarning
+from maxsparse.training.processes import ReproducibilityWarning
 from maxsparse.training.run import DivergenceError, Task
 
 __all__ = [
@@ -60,8 +60,8 @@ __all__ = [
     "DictionariesTask",
     "DivergenceError",
     "InterruptedTraining",
-    "OtherBitsWarning",
     "Report",
+    "ReproducibilityWarning",
     "Settings",
     "SupportTask",
     "Task",

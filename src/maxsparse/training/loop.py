@@ -85,7 +85,7 @@ def train(
 
     Warns
     -----
-    OtherBitsWarning
+    ReproducibilityWarning
         A run with a budget in samples is resumed on another number of threads or processes.
 
     Notes

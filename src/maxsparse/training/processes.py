@@ -16,10 +16,10 @@ from torch import Tensor, distributed, nn
 
 from maxsparse._core.validation import check_integer
 
-__all__ = ["OtherBitsWarning", "Processes", "pick_device", "share"]
+__all__ = ["Processes", "ReproducibilityWarning", "pick_device", "share"]
 
 
-class OtherBitsWarning(UserWarning):
+class ReproducibilityWarning(UserWarning):
     """A resumed run will not end with the same bits as one that was never stopped."""
 
 
@@ -90,7 +90,7 @@ class Processes:
                 warnings.warn(
                     f"the number of {name} was {before} when the run stopped, and is {now} now: it goes on, but will "
                     "not end with the same bits as a run that was never stopped",
-                    OtherBitsWarning,
+                    ReproducibilityWarning,
                     stacklevel=4,
                 )
 
