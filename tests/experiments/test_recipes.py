@@ -5,10 +5,11 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from maxsparse import experiments, training
+from maxsparse import experiments, networks, training
 from maxsparse.experiments.recipes import Recipe, Store, current_store, using_store
 from maxsparse.experiments.training_plans import NETWORK_METHODS, PLANS, Training
 
+NETWORKS = ("residual", "ista_net", "iht_net", "lstm")
 RECIPE = Recipe(
     "residual",
     8,
@@ -28,10 +29,21 @@ def equal(first, second):
 
 def test_every_part_of_a_recipe_changes_its_key():
     other = {"network": "lstm", "amplitudes": "unit", "loss": "sigmoid", "preset": "paper", "sparsity": (1, 3)}
+    other["changes"] = {"batch_size": 64}
     for field in fields(Recipe):
         value = getattr(RECIPE, field.name)
         changed = other.get(field.name) or ({"whiten": False} if isinstance(value, dict) else (value or 0) + 1)
         assert replace(RECIPE, **{field.name: changed}).key != RECIPE.key, field.name
+
+
+def test_a_network_is_trained_as_suits_its_class_and_a_changed_rate_trains_it_anew(tmp_path, monkeypatch):
+    rates = {name: replace(RECIPE, network=name, hyperparameters={}).settings.learning_rate for name in NETWORKS}
+    assert (rates["residual"], rates["ista_net"]) == (6e-3, 1e-3)
+    Store(tmp_path, "cpu").network(RECIPE)
+    assert networks.load(Store(tmp_path).path(RECIPE)).about["settings"]["learning_rate"] == 6e-3
+    key = RECIPE.key
+    monkeypatch.setattr(networks.NETWORKS["residual"], "learning_rate", 1e-3)
+    assert RECIPE.key != key
 
 
 def test_a_network_is_trained_once(tmp_path, monkeypatch):

@@ -107,6 +107,45 @@ def test_moving_average_is_what_is_validated():
     torch.testing.assert_close(task.seen[-1]["last.weight"], expected)
 
 
+def test_half_precision_is_in_the_hidden_products_of_training_alone():
+    network, task = make()
+    seen = {}
+    names = {layer: name for name, layer in network.named_modules()}
+
+    def note(layer, inputs, output):
+        seen[names[layer]] = inputs[0].dtype, output.dtype
+
+    for layer in names:
+        if isinstance(layer, torch.nn.Linear):
+            layer.register_forward_hook(note)
+    training.train(network, task, QUICK.but(precision="bfloat16"), samples=32, n_threads=1)
+    whole, half = torch.float32, torch.bfloat16
+    assert seen["layers.0"] == seen["last"] == (whole, whole)
+    assert {seen["layers.1"][1], seen["layers.2"][1]} == {half}
+    assert all(p.dtype == whole for p in network.parameters())
+    seen.clear()
+    Y, _ = task.signals(0, 64)
+    network.eval()(torch.from_numpy(Y))
+    assert set(seen.values()) == {(whole, whole)}
+
+
+def test_half_precision_learns_as_much_as_single_precision():
+    reached = []
+    for precision in ("float32", "bfloat16"):
+        network, task = make()
+        settings = QUICK.but(precision=precision, learning_rate=0.01)
+        report = training.train(network, task, settings, samples=1000 * 32, n_threads=1)
+        reached.append(report.history[-1]["loss"])
+    # The scores of a network that knows nothing give a loss of 1.5 ln 16 = 4.2.
+    assert reached[0] < 2.5
+    assert reached[1] == pytest.approx(reached[0], abs=0.15)
+
+
+def test_settings_of_runs_that_began_before_there_was_a_precision_are_the_same():
+    assert "precision" not in PRESETS["modern"].to_json()
+    assert PRESETS["modern"].but(precision="bfloat16").to_json()["precision"] == "bfloat16"
+
+
 def test_budgets():
     network, task = make()
     report = training.train(network, task, QUICK, samples=1000, n_threads=1)
@@ -141,6 +180,7 @@ def test_schedules():
     [
         {"optimiser": "lion"},
         {"schedule": "x"},
+        {"precision": "float16"},
         {"learning_rate": -1.0},
         {"batch_size": 0},
         {"ema": 2.0},

@@ -24,6 +24,7 @@ CASES = {
     "adamw": ("residual", SMALL, SETTINGS, {}),
     "moving average": ("residual", SMALL, SETTINGS.but(ema=0.9), {}),
     "hold": ("residual", SMALL, SETTINGS.but(schedule="hold"), {}),
+    "half precision": ("residual", SMALL, SETTINGS.but(precision="bfloat16"), {}),
     "sgd in steps": ("residual", SMALL, PAPER, {}),
     "rmsprop": ("residual", SMALL, SETTINGS.but(optimiser="rmsprop"), {}),
     "fixed set": ("residual", SMALL, PAPER, {"set_size": 100}),

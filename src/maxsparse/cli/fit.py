@@ -72,6 +72,9 @@ def fit(
     preset: Preset = "modern",
     learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Instead of the preset's.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=2, help="Instead of the preset's.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="bfloat16: hidden layers of residual train in half precision.")
+    ] = None,
     hyperparameter: Hyperparameters = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights and signals.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
@@ -119,7 +122,8 @@ def fit(
             raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
             raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
-        settings = training.preset_for(network, preset).but(learning_rate=learning_rate, batch_size=batch_size)
+        changes = {"learning_rate": learning_rate, "batch_size": batch_size, "precision": precision}
+        settings = training.preset_for(network, preset).but(**changes)
         details = {"loss": loss, "settings": settings, "hyperparameters": hyperparameters, "rng": seed}
         Phi = read_dictionary(dictionary)
         return training.fit(Phi, network, output=output, **signals, **budget, **details, **common, **more)

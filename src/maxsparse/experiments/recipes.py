@@ -17,6 +17,7 @@ from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
+    from maxsparse.training import Settings
 
 __all__ = ["Recipe", "Store", "current_store", "using_store"]
 
@@ -62,9 +63,21 @@ class Recipe:
     changes: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def settings(self) -> Settings:
+        """How it is trained: the preset as it suits the network, with the changes."""
+        from maxsparse.training import preset_for  # loads torch
+
+        return preset_for(self.network, self.preset).but(**self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it with the settings that the names of preset and network stand for, as plain JSON."""
+        found: dict[str, Any] = json.loads(json.dumps({**asdict(self), "settings": self.settings.to_json()}))
+        return found
+
+    @property
     def key(self) -> str:
         """Hash of all of it and of the version of this package."""
-        text = json.dumps([__version__, asdict(self)], sort_keys=True)
+        text = json.dumps([__version__, self.to_json()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -129,7 +142,7 @@ class Store:
             amplitudes=recipe.amplitudes,
             loss=recipe.loss,
             set_size=recipe.set_size,
-            settings=training.PRESETS[recipe.preset].but(**recipe.changes),
+            settings=recipe.settings,
             hyperparameters=recipe.hyperparameters,
             samples=recipe.samples,
             rng=recipe.seed,

@@ -42,10 +42,13 @@ class Network(nn.Module):
         Keyword arguments of the constructor.
     learning_rate : float
         Of AdamW, where it is trained by the preset ``"modern"``.
+    training_precision : torch.dtype
+        Of the products of hidden layers in training, for networks that can lower it; set by the training loop.
     """
 
     name: ClassVar[str]
     learning_rate: ClassVar[float] = 3e-3
+    training_precision: torch.dtype = torch.float32
 
     def __init__(self, **hyperparameters: Any) -> None:
         super().__init__()

@@ -100,13 +100,16 @@ class Residual(SignalNetwork):
     def respond(self, inputs: Tensor) -> Tensor:
         """Map prepared signals (B, n) to (B, m)."""
         f, layers, norms = self.activation, self.layers, self.norms
+        # Rounding y itself to half precision would lose what tells coherent atoms apart: the first layer is float32.
         h = f(norms[0](layers[0](inputs)))
-        for t in range(1, len(layers), 2):
-            inner = f(norms[t](layers[t](h)))
-            outer = norms[t + 1](layers[t + 1](inner))
-            # In place: neither batch normalisation nor ReLU needs what is overwritten for its gradient.
-            h = f(outer.add_(h) if self.residual else outer)
-        scores: Tensor = self.last(h)
+        low = self.training and self.training_precision == torch.bfloat16
+        with torch.autocast(h.device.type, dtype=torch.bfloat16, enabled=low):
+            for t in range(1, len(layers), 2):
+                inner = f(norms[t](layers[t](h)))
+                outer = norms[t + 1](layers[t + 1](inner))
+                # In place: neither batch normalisation nor ReLU needs what is overwritten for its gradient.
+                h = f(outer.add_(h) if self.residual else outer)
+        scores: Tensor = self.last(h.float() if low else h)
         return scores
 
     def inference(self) -> nn.Module:

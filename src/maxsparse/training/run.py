@@ -33,6 +33,7 @@ __all__ = ["DivergenceError", "Run", "Task"]
 
 DIVERGED = 100.0  # a mean loss this many times the first one will not come back
 HARMLESS = 1.0  # nor is a loss below this one hopeless: where Φ has few atoms, a network may begin at a loss of zero
+PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 MOST_SKIPPED = 100  # steps in a row whose gradient is not finite
 
 
@@ -93,6 +94,7 @@ class Run:
     def step(self, wrapped: nn.Module, rate: float) -> None:
         """Take one step of the optimiser."""
         self.network.train()
+        self.network.training_precision = PRECISION[self.settings.precision]
         size = self.settings.batch_size
         inputs, targets = self.task.batch(self.report.batches, size, self.rows, self.processes.device)
         loss = self.task.loss(wrapped, inputs, targets)
