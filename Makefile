@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq
-# A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
+# For the tests. A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
 TORCH  := torch==2.13.0
 
 .PHONY: help demo test test-long lint bench docs clean
@@ -25,17 +25,17 @@ help:
 $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "maxsparse needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "[1/3] virtual environment in $(VENV)"
+	@echo "[1/2] virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "Could not make a virtual environment (on Debian: install python3-venv)."; exit 1; }
-	@echo "[2/3] $(TORCH)"
-	@$(PIP) $(TORCH) || { echo "Could not install $(TORCH); see the message of pip above."; exit 1; }
-	@echo "[3/3] maxsparse and what it needs"
+	@echo "[2/2] maxsparse and what it needs"
 	@$(PIP) -e . || { echo "Could not install maxsparse; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
+	@echo "[dev] $(TORCH)"
+	@$(PIP) $(TORCH) || { echo "Could not install $(TORCH); see the message of pip above."; exit 1; }
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,train,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

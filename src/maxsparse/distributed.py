@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import check_width
 from maxsparse.recovery import SparseRecoverer
 from maxsparse.streaming.chunk import Chunk
@@ -210,11 +211,9 @@ def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskR
     >>> Y = da.from_zarr("Y.zarr")  # doctest: +SKIP
     >>> ms.distributed.recover(model, Y).certified.mean().compute()  # doctest: +SKIP
     """
-    try:
+    with needs("recovering dask arrays"):
         import dask
         import dask.array as da
-    except ImportError as error:
-        raise ImportError("dask is needed: pip install 'maxsparse[cluster]'") from error
     if not isinstance(Y, da.Array):
         raise ValueError(f"Y must be a dask array, got {type(Y).__name__}; use maxsparse.streaming for files")
     work = Recover(model, easy_first)
@@ -248,8 +247,6 @@ def _column(chunk: Chunk, name: str) -> NDArray[Any]:
 
 
 def _distributed() -> Any:
-    try:
+    with needs("a scheduler"):
         import distributed
-    except ImportError as error:
-        raise ImportError("dask.distributed is needed: pip install 'maxsparse[cluster]'") from error
     return distributed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import sizes, test_rng
@@ -169,7 +170,9 @@ def _seconds(method: Method, problem: Problem, Y: FloatArray) -> float:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     import numba
-    import torch
+
+    with needs("the experiment runtime"):
+        import torch
 
     before = torch.get_num_threads(), numba.get_num_threads()
     torch.set_num_threads(1)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Record
@@ -92,10 +93,8 @@ def on_cluster(work: Work, address: str) -> Iterator[Finished]:
 
     Networks travel through the scheduler, so that no file system need be shared, and end in the store here.
     """
-    try:
+    with needs("a scheduler"):
         from distributed import Client, as_completed
-    except ModuleNotFoundError as error:
-        raise ValueError("a scheduler needs dask: pip install 'maxsparse[cluster]'") from error
     with Client(address, set_as_default=False) as client:
         models, missing = {}, {}
         for recipe in work.networks():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable
@@ -14,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__, metrics, signals
+from maxsparse._core.extras import needs
 from maxsparse.files import atomic_write
-from maxsparse.networks.storage import Model
-from maxsparse.networks.storage import load as load_network
 from maxsparse.recovery.recoverer import SparseRecoverer
 from maxsparse.recovery.scores import LearnedScores
 from maxsparse.recovery.storage import load as load_recoverer
@@ -24,6 +22,8 @@ from maxsparse.recovery.trained import TrainedScores
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from maxsparse.networks import Model
 
 __all__ = ["Exported", "read_model", "to_onnx"]
 
@@ -103,7 +103,9 @@ def to_onnx(
     >>> exported.error < 1e-4
     True
     """
-    _need_packages()
+    with needs("export"):
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
     source = read_model(model) if isinstance(model, str | os.PathLike) else model
     Phi, scorer, noise = _parts(source)
     proto, reference, name = _graph(Phi, scorer, noise)
@@ -138,7 +140,9 @@ def read_model(path: str | os.PathLike[str]) -> SparseRecoverer | Model:
     except (SafetensorError, ValueError) as error:
         raise ValueError(f"cannot read {str(path)!r}: it is damaged or not a safetensors file ({error})") from error
     if isinstance(header, dict) and header.get("kind") == "network":
-        return load_network(path)
+        from maxsparse.networks import load
+
+        return load(path)
     return load_recoverer(path)
 
 
@@ -153,15 +157,9 @@ def run(content: bytes) -> Scores:
     return lambda Y: np.asarray(session.run(["scores"], {"y": np.ascontiguousarray(Y, dtype=np.float64)})[0])
 
 
-def _need_packages() -> None:
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ValueError(f"export needs {', '.join(missing)}: pip install 'maxsparse[export]'")
-
-
 def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], LearnedScores | TrainedScores, float]:
     """Return Φ, what scores, and the noise that it is told."""
-    if isinstance(model, Model):
+    if not isinstance(model, SparseRecoverer):
         if "Phi" not in model.arrays:
             raise ValueError("this network is not made for one dictionary, so there is nothing to export")
         model = SparseRecoverer(model.arrays["Phi"], network=model.network)

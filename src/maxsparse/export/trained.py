@@ -7,8 +7,11 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from maxsparse._core.extras import needs
+
+with needs("a trained network"):
+    import torch
+    from torch import Tensor, nn
 
 from maxsparse.networks.batch_norm import fold
 from maxsparse.networks.network import SignalNetwork
@@ -39,6 +42,8 @@ class _Scores(nn.Module):
 
 def graph(scorer: TrainedScores) -> ModelProto:
     """Return the graph of a network with input ``y`` (batch, n), float64, and output ``scores`` (batch, m)."""
+    with needs("export of a trained network"):
+        import onnxscript  # noqa: F401  (torch's exporter uses it)
     module = _Scores(scorer).eval()
     example = torch.ones(2, scorer.network.n, dtype=torch.float64)  # 0 and 1 rows would be taken for constants
     logger = logging.getLogger("torch.onnx")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.extras import needs
+
 __all__ = ["ParquetTable"]
 
 GROUP_LIMIT = 2**31  # bytes of one row group in memory
@@ -23,10 +25,8 @@ class ParquetTable:
     """
 
     def __init__(self, path: Path, key: str | None = None) -> None:
-        try:
+        with needs("reading parquet"):
             import pyarrow.parquet as parquet
-        except ImportError as error:
-            raise ImportError("pyarrow is needed to read parquet: pip install 'maxsparse[tables]'") from error
         self._file = parquet.ParquetFile(path)
         schema = self._file.schema_arrow
         if key is not None and key not in schema.names:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from maxsparse._core.extras import needs
+
 __all__ = ["open_zarr"]
 
 # Of the formats 2 and 3 of zarr. Others are refused: numcodecs' "pickle", for one, runs what the file tells it to.
@@ -34,10 +36,8 @@ def open_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> Any:
     -------
     array : zarr.Array
     """
-    try:
+    with needs("reading zarr folders"):
         import zarr
-    except ImportError as error:
-        raise ImportError("zarr is needed to read zarr folders: pip install 'maxsparse[cluster]'") from error
 
     from maxsparse.files import pick
 

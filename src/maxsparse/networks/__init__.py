@@ -17,10 +17,14 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, cast
 
-import torch
 from numpy.typing import ArrayLike
 
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_rng
+
+with needs("a trained network"):
+    import torch
+
 from maxsparse.networks.iht_net import IHTNet
 from maxsparse.networks.ista_net import ISTANet
 from maxsparse.networks.learned_sbl import LearnedSBL

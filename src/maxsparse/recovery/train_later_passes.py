@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 from numpy.typing import NDArray
-from torch import Tensor, nn
+
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import Tensor, nn
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._core.validation import DuplicateAtomsWarning, RandomState

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import signals
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray, check_number
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any
 
 def rebuild(header: Any, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int], source: str) -> TrainedScores:
     """Make scores again from what :meth:`TrainedScores.header` and ``arrays`` returned, checking everything."""
-    import torch
+    with needs("a trained network"):
+        import torch
 
     from maxsparse.networks import SignalNetwork, storage
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse.stereo.complaints import Complaints
 
-__all__ = ["SUFFIXES", "needs", "read_image"]
+__all__ = ["SUFFIXES", "read_image"]
 
 PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # its decoders refuse a truncated file; OpenCV fills a JPEG up with grey
 OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would cut 16-bit colour down to 8 bits
@@ -56,7 +57,7 @@ def read_image(path: Path) -> NDArray[Any]:
 
 
 def _read_pillow(path: Path) -> NDArray[Any]:
-    with needs("PIL", "Pillow"):
+    with needs(f"reading {path.suffix.lower()} files"):
         from PIL import Image
     with Image.open(path) as stored:
         _check_size(*stored.size)
@@ -67,7 +68,7 @@ def _read_pillow(path: Path) -> NDArray[Any]:
 def _read_opencv(path: Path) -> NDArray[Any]:
     # Read by OpenCV when it is first loaded.
     os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
-    with needs("cv2", "OpenCV"):
+    with needs(f"reading {path.suffix.lower()} files"):
         import cv2
     # Decoding from memory keeps names with any letters readable.
     level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
@@ -85,7 +86,7 @@ def _read_opencv(path: Path) -> NDArray[Any]:
 
 
 def _read_exr(path: Path) -> NDArray[Any]:
-    with needs("OpenEXR", "OpenEXR"):
+    with needs(f"reading {path.suffix.lower()} files"):
         import OpenEXR
     with OpenEXR.File(str(path), header_only=True) as stored:
         low, high = stored.header()["dataWindow"]
@@ -105,17 +106,3 @@ def _read_exr(path: Path) -> NDArray[Any]:
 def _check_size(width: int, height: int) -> None:
     if not 0 < width * height <= MOST_PIXELS:
         raise ValueError(f"it claims to have {width}×{height} pixels; photographs have at most {MOST_PIXELS:,}")
-
-
-class needs:
-    """Turn a missing optional package into a message that says what to install."""
-
-    def __init__(self, module: str, title: str, extra: str = "stereo") -> None:
-        self.module, self.title, self.extra = module, title, extra
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == self.module:
-            raise ImportError(f"{self.title} is needed here: pip install 'maxsparse[{self.extra}]'") from error

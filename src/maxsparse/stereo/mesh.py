@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray, check_choice
 from maxsparse.files import atomic_write
-from maxsparse.stereo.images import needs
 from maxsparse.stereo.integrate import check_camera
 
 __all__ = ["Mesh", "make_mesh", "write_mesh"]
@@ -107,7 +107,7 @@ def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
     path : str or path
         Its ending tells the format: .ply, .obj or .glb.
     """
-    with needs("trimesh", "trimesh"):
+    with needs("writing a mesh"):
         import trimesh
     kind = check_choice(Path(path).suffix.lower().lstrip("."), "the ending of the mesh's file", FORMATS)
     body = trimesh.Trimesh(

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray, check_choice
 from maxsparse.files import atomic_write
 from maxsparse.stereo.estimate import NormalMap
-from maxsparse.stereo.images import needs
 from maxsparse.stereo.integrate import check_camera, integrate
 from maxsparse.stereo.mesh import FORMATS, make_mesh, write_mesh
 from maxsparse.stereo.viewer import write_viewer
@@ -110,7 +110,7 @@ def write_png(picture: NDArray[Any], path: str | os.PathLike[str]) -> None:
     picture : ndarray of uint8 or uint16
     path : str or path
     """
-    with needs("cv2", "OpenCV"):
+    with needs("writing pictures"):
         import cv2
     stored = picture[..., ::-1] if picture.ndim == 3 else picture
     done, data = cv2.imencode(".png", np.ascontiguousarray(stored))

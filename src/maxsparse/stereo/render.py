@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse._core.validation import RandomState, check_choice, check_integer, check_number, check_rng
-from maxsparse.stereo.images import needs
 from maxsparse.stereo.scene import Scene, check_lights, make_scene
 
 __all__ = ["bunny_path", "render"]
@@ -111,7 +111,7 @@ def render(
 
 def bunny_path() -> Path:
     """Return the Stanford Bunny that the package pymeshfix carries."""
-    with needs("pymeshfix", "pymeshfix", "reproduce"):
+    with needs("the Stanford Bunny"):
         path = Path(str(resources.files("pymeshfix") / "examples" / "StanfordBunny.ply"))
     if not path.is_file():
         raise FileNotFoundError(f"this version of pymeshfix has no {str(path)!r}; give another mesh=")
@@ -119,7 +119,7 @@ def bunny_path() -> Path:
 
 
 def _mitsuba(variant: str) -> Any:
-    with needs("mitsuba", "Mitsuba", "reproduce"):
+    with needs("rendering"):
         import mitsuba as mi
     if variant not in mi.variants():
         raise ValueError(f"variant must be one of {', '.join(mi.variants())}, got {variant!r}")
@@ -142,7 +142,7 @@ def _readable(path: Path) -> Iterator[Path]:
             kept = [line for line in data[:end].split(b"\n") if not line.startswith(b"obj_info")]
             copy.write_bytes(b"\n".join(kept) + data[end:])
         else:
-            with needs("trimesh", "trimesh"):
+            with needs(f"reading {path.suffix} files"):
                 import trimesh
             trimesh.load(path, force="mesh").export(copy)
         yield copy

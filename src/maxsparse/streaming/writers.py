@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse.recovery.certificate import ARGUMENTS
 from maxsparse.streaming.chunk import Chunk
 from maxsparse.streaming.parts import Parts
@@ -102,11 +103,9 @@ def write_mat(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
 
 def write_parquet(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
     """Write a table: per signal the lists `indices` and `values`, and the columns; a row group per chunk."""
-    try:
+    with needs("writing parquet"):
         import pyarrow as pa
         import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ImportError("pyarrow is needed to write parquet: pip install 'maxsparse[tables]'") from error
 
     def table(chunk: Chunk) -> Any:
         ends = np.concatenate([[0], np.cumsum(chunk.counts, dtype=np.int64)]).astype(np.int32)
@@ -125,10 +124,8 @@ def write_parquet(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
 
 def write_zarr(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
     """Write a zarr group: `coef` (N, m) and one array per column, chunked like the run; zeros are compressed."""
-    try:
+    with needs("writing zarr folders"):
         import zarr
-    except ImportError as error:
-        raise ImportError("zarr is needed to write zarr folders: pip install 'maxsparse[cluster]'") from error
     first = parts.first
     rows = max(1, len(first))
     group = zarr.create_group(path, attributes=MADE_BY)

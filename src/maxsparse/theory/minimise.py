@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse._core.validation import FloatArray, RandomState, check_dictionary, check_integer, check_rng
 from maxsparse.theory._rip_bounds import deviations, hard_supports, search_extremes
@@ -120,6 +121,9 @@ def minimise_rip(
     k = check_integer(k, "k", low=1, high=m)
     steps, batch = check_integer(steps, "steps"), check_integer(batch, "batch", low=1)
     generator = check_rng(rng)
+    if steps:
+        with needs("the search for W and D"):
+            import torch  # noqa: F401  (before the work, not after it)
     unit = matrix / np.linalg.norm(matrix, axis=0)
     test = _random_supports(check_integer(held_out, "held_out", low=1), m, k, generator)
     start, W = _best_start(unit, k, generator)

@@ -43,6 +43,11 @@ and so has the network of photometric stereo, in ``maxsparse.stereo.learned.trai
 True
 """
 
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch  # noqa: F401  (here, so that the message is clear where it is missing)
+
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data import SupportTask

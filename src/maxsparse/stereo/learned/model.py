@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import Tensor, nn
 
 from maxsparse._core.validation import check_integer
 from maxsparse.networks import Network, register

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.extras import needs
 from maxsparse._core.validation import check_integer
 from maxsparse.files import parse_json
 from maxsparse.stereo.learned.forward import weights_of
@@ -51,7 +52,8 @@ def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
     network : ReadingNetwork
         In evaluation mode.
     """
-    import torch
+    with needs("training"):
+        import torch
 
     from maxsparse.stereo.learned.model import ReadingNetwork
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import Tensor
 
 __all__ = ["Readings", "sample_lights", "sample_readings"]
 

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 from numpy.typing import NDArray
-from torch import Tensor, nn
+
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import Tensor, nn
 
 from maxsparse import training
 from maxsparse._core.validation import FloatArray, RandomState, check_integer, check_number, check_seed
