@@ -27,11 +27,11 @@ RESIDUAL_SAMPLES = 300_000  # a minute of training for the residual network of t
 
 def dictionaries():
     """Yield names and dictionaries: the authors' where the file exists, then decaying ones of fresh seeds."""
-    data = Path(os.environ.get("MAXSPARSE_DATA", ROOT.parent.parent / "shared" / "data")) / "authors_20x100.npz"
+    data = Path(os.environ.get("MAXSPARSE_DATA", "data")) / "authors_20x100.npz"
     if data.exists():
         yield "authors", ms.dictionaries.load(data, "Phi").astype(np.float64)
     else:
-        print(f"{data} is missing: the authors' dictionary is left out")
+        print(f"{data} is missing: the authors' dictionary is left out; MAXSPARSE_DATA names its folder")
     for seed in (2024, 2025):
         yield f"decaying 20x100, seed {seed}", ms.dictionaries.decaying(20, 100, rng=seed)
 

@@ -3,7 +3,7 @@
     python benchmarks/stereo.py bunny materials real rig speed memory
 
 Every part writes its figures to benchmarks/results/stereo.json. The real photographs are looked up in the folder that
-the environment variable MAXSPARSE_DATA names, else in ../shared/data; without them the part says so and is left out.
+the environment variable MAXSPARSE_DATA names, else in ./data; without them the part says so and is left out.
 """
 
 from __future__ import annotations
@@ -310,9 +310,8 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def data_folder() -> Path | None:
-    named = os.environ.get("MAXSPARSE_DATA")
-    places = [Path(named)] if named else [ROOT.parent / "shared" / "data", ROOT.parent.parent / "shared" / "data"]
-    return next((place for place in places if place.is_dir()), None)
+    named = Path(os.environ.get("MAXSPARSE_DATA", "data"))
+    return named if named.is_dir() else None
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from maxsparse.recovery.scores import bundled_weights
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "zero_shot.json"
-DATA = Path(os.environ.get("MAXSPARSE_DATA", ROOT.parent.parent / "shared" / "data")) / "authors_20x100.npz"
+DATA = Path(os.environ.get("MAXSPARSE_DATA", "data")) / "authors_20x100.npz"
 SIZES = ((16, 48), (20, 100), (40, 120), (128, 512))
 
 

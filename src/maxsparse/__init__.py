@@ -16,7 +16,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Threads that have done their part of a loop would otherwise spin for milliseconds, waiting for the others. Where other
 # programs want the cores too, that keeps the others from running. Read by OpenMP when it is first loaded; a choice that
