@@ -1,12 +1,14 @@
 """Networks are trained once, shared by all experiments, and resumed where training was stopped."""
 
+import json
 from dataclasses import fields, replace
 
 import pytest
 import torch
 
+import maxsparse as ms
 from maxsparse import experiments, networks, training
-from maxsparse.experiments.recipes import Recipe, Store, current_store, using_store
+from maxsparse.experiments.recipes import Diverged, Recipe, Store, current_store, using_store
 from maxsparse.experiments.training_plans import NETWORK_METHODS, PLANS, Training
 
 NETWORKS = ("residual", "ista_net", "iht_net", "lstm")
@@ -108,3 +110,58 @@ def test_plans():
     assert (tenfold.samples, tenfold.set_size) == (900_000_000, 6_000_000)
     assert training.recipe("residual-helu").hyperparameters["activation"] == "helu"
     assert len({training.recipe(name).key for name in NETWORK_METHODS}) == len(NETWORK_METHODS)
+
+
+def test_a_training_that_diverges_is_a_row_and_not_the_end(tmp_path, monkeypatch):
+    fit, calls = training.fit, []
+
+    def diverging(Phi, network, **options):
+        if network != "ista_net":
+            return fit(Phi, network, **options)
+        calls.append(network)
+        raise training.DivergenceError("long message", "the loss became nan", 4_000)
+
+    monkeypatch.setattr(training, "fit", diverging)
+    for _ in range(2):  # the second run reads the note
+        options = {"preset": "smoke", "methods": ["residual", "ista-net"], "output": tmp_path, "device": "cpu"}
+        outcome = experiments.run("basic", **options, fresh=True)
+    assert len(calls) == 1
+    results = json.loads((outcome.folder / "results.json").read_text())
+    rows = {row[0]: row[1:] for row in results["tables"][0]["rows"]}
+    assert rows["ISTA-Net"] == ["diverged", "diverged"]
+    assert all(0.0 <= float(cell) <= 1.0 for cell in rows["residual network"])
+    noted = [r["where"]["diverged"] for t in results["tasks"] for r in t["records"] if "diverged" in r["where"]]
+    assert len(noted) == 2
+    assert noted[0].startswith("training diverged: ista_net: the loss became nan after 4,000 signals (remove ")
+    store, recipe = Store(tmp_path / ".networks"), Training(PLANS["smoke"], 8, 16, 0, 1, (1, 2)).recipe("ista-net")
+    away = Store(tmp_path / "away")
+    away.write(recipe, store.read(recipe))  # as it comes back from a cluster
+    with pytest.raises(Diverged, match="the loss became nan"):
+        away.network(recipe)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, method, d):
+    amplitudes = "unit" if method == "lstm" else "uniform"
+    recipe = Training(PLANS["paper"], 20, 100, 0, d, (1, 10), amplitudes=amplitudes).recipe(method)
+    settings = recipe.settings.but(schedule="constant")  # the paper's largest rate, from the first signal to the last
+    first = []
+    _, report = training.fit(
+        ms.dictionaries.decaying(20, 100, rng=0),
+        recipe.network,
+        sparsity=d,
+        amplitudes=amplitudes,
+        loss=recipe.loss,
+        set_size=recipe.set_size,
+        settings=settings.but(rounds=20),
+        hyperparameters=recipe.hyperparameters,
+        samples=200_000,
+        rng=0,
+        n_threads=1,
+        callback=lambda report: first.append(report.loss),
+    )
+    assert report.finished
+    assert report.skipped == 0
+    assert first[-1] < first[0]

@@ -115,7 +115,7 @@ class Curves(Experiment):
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw the paper's two panels."""
-        curves = [curve for curve in self.curves(settings, data) if curve[1].records]
+        curves = [curve for curve in self.curves(settings, data) if curve[1].values("strict").size]
         caption = (
             f"Left: strict accuracy. Right: loose accuracy; guessing gives n/m = {settings['n'] / settings['m']:.2f}. "
             f"{_protocol(settings, data)}"
@@ -137,11 +137,17 @@ class Curves(Experiment):
         rows, spread = [], 0.0
         for label, chosen, _ in self.curves(settings, data):
             if chosen.records:
-                series = chosen.series("d", measure)
-                spread = max(spread, float(series.spread.max()))
-                rows.append([label, *(f"{chosen.mean(measure, d=d):.3f}" for d in positions)])
+                spread = max(spread, float(chosen.series("d", measure).spread.max(initial=0.0)))
+                rows.append([label, *(_cell(chosen.select(d=d), measure) for d in positions)])
         caption += f"; standard deviation over seeds at most {spread:.3f}"
         return Table(measure, caption, ["d", *map(str, positions)], rows)
+
+
+def _cell(data: Data, measure: str) -> str:
+    """Return a mean accuracy, or why there is none."""
+    if data.unique("diverged"):
+        return "diverged"
+    return f"{data.mean(measure):.3f}" if data.values(measure).size else "–"
 
 
 def _protocol(settings: dict[str, Any], data: Data) -> str:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
     from maxsparse.training import Settings
 
-__all__ = ["Recipe", "Store", "current_store", "using_store"]
+__all__ = ["Diverged", "Recipe", "Store", "current_store", "using_store"]
+
+
+NOTE = "training diverged:"  # how the note begins that stands in place of a network
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class Recipe:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+class Diverged(Exception):
+    """The training of a network diverged; the message says how, and what to remove to try again."""
+
+
 class Store:
     """A folder of trained networks, one file per recipe; what is not there is trained, what was stopped is resumed.
 
@@ -101,30 +108,41 @@ class Store:
         return self.folder / f"{recipe.network}-{recipe.key}.safetensors"
 
     def has(self, recipe: Recipe) -> bool:
-        """Tell whether a network is there and its training finished."""
+        """Tell whether a network is there and its training finished, well or not."""
         from maxsparse.networks import load
 
         path = self.path(recipe)
+        if self._note(recipe).is_file():
+            return True
         # While a network trains, its file holds the best weights so far.
         return path.is_file() and bool(load(path).about["report"]["finished"])
 
     def network(self, recipe: Recipe, *, progress: bool = False) -> SignalNetwork:
-        """Return a trained network, from its file or by training it."""
+        """Return a trained network, from its file or by training it; raise :class:`Diverged` where that failed."""
         if recipe.key not in self._finished:
             if not self.has(recipe):
                 self._train(recipe, progress)
             self._finished.add(recipe.key)
+        note = self._note(recipe)
+        if note.is_file():
+            raise Diverged(f"{note.read_text(encoding='utf-8').strip()} (remove {str(note)!r} to train it again)")
         return _open(self.path(recipe), self.device)
 
     def read(self, recipe: Recipe) -> bytes:
-        """Return the file of a network that is there."""
-        return self.path(recipe).read_bytes()
+        """Return the file of a network that is there, or the note that its training diverged."""
+        note = self._note(recipe)
+        return (note if note.is_file() else self.path(recipe)).read_bytes()
 
     def write(self, recipe: Recipe, content: bytes) -> None:
         """Take in a file that was trained elsewhere."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.path(recipe)) as stream:
+        note = content.startswith(NOTE.encode())
+        with atomic_write(self._note(recipe) if note else self.path(recipe)) as stream:
             stream.write(content)
+
+    def _note(self, recipe: Recipe) -> Path:
+        """Return the file that says that a training diverged: the next run need not find out again."""
+        return self.path(recipe).with_suffix(".diverged.txt")
 
     def _train(self, recipe: Recipe, progress: bool) -> None:
         from maxsparse import training
@@ -132,22 +150,32 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         output = self.path(recipe)
         options: dict[str, Any] = {"output": output, "device": self.device, "progress": progress}
-        if training.checkpoint_path(output).exists():
-            training.resume(**options)
-            return
-        training.fit(
-            dictionaries.decaying(recipe.n, recipe.m, rng=recipe.seed),
-            recipe.network,
-            sparsity=recipe.sparsity,
-            amplitudes=recipe.amplitudes,
-            loss=recipe.loss,
-            set_size=recipe.set_size,
-            settings=recipe.settings,
-            hyperparameters=recipe.hyperparameters,
-            samples=recipe.samples,
-            rng=recipe.seed,
-            **options,
-        )
+        try:
+            if training.checkpoint_path(output).exists():
+                training.resume(**options)
+            else:
+                _fit(recipe, options)
+        except training.DivergenceError as error:
+            training.checkpoint_path(output).unlink(missing_ok=True)
+            self.write(recipe, f"{NOTE} {recipe.network}: {error.reason} after {error.samples:,} signals\n".encode())
+
+
+def _fit(recipe: Recipe, options: dict[str, Any]) -> None:
+    from maxsparse import training
+
+    training.fit(
+        dictionaries.decaying(recipe.n, recipe.m, rng=recipe.seed),
+        recipe.network,
+        sparsity=recipe.sparsity,
+        amplitudes=recipe.amplitudes,
+        loss=recipe.loss,
+        set_size=recipe.set_size,
+        settings=recipe.settings,
+        hyperparameters=recipe.hyperparameters,
+        samples=recipe.samples,
+        rng=recipe.seed,
+        **options,
+    )
 
 
 @lru_cache(maxsize=8)

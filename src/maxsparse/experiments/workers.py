@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Record
-from maxsparse.experiments.recipes import Recipe, Store, using_store
+from maxsparse.experiments.recipes import Diverged, Recipe, Store, using_store
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -69,7 +69,8 @@ def on_processes(work: Work, jobs: int) -> Iterator[Finished]:
     if jobs == 1 or max(len(missing), len(work.tasks)) < 2:
         for number, recipe in enumerate(missing):
             _announce(f"{work.name}: training {recipe.network}, {number + 1} of {len(missing)}", work.progress)
-            work.store.network(recipe, progress=work.progress)
+            with suppress(Diverged):  # the tasks that need it report that
+                work.store.network(recipe, progress=work.progress)
         for task in track(work.tasks, work.name, work.progress):
             yield measure(work.name, work.settings, task, work.store)
         return
@@ -130,16 +131,20 @@ def on_cluster(work: Work, address: str) -> Iterator[Finished]:
 
 
 def measure(name: str, settings: dict[str, Any], task: dict[str, Any], store: Store) -> Finished:
-    """Do one task with networks from the store."""
+    """Do one task with networks from the store; where one of them diverged, the record says so and has no values."""
     begun = time.perf_counter()
     with using_store(store):
-        records = registry.get(name).measure(settings, task)
+        try:
+            records = registry.get(name).measure(settings, task)
+        except Diverged as error:
+            records = [Record({**task, "diverged": str(error)}, {})]
     return task, records, time.perf_counter() - begun
 
 
 def _train(recipe: Recipe, store: Store) -> None:
     registry.load_plug_ins()  # this process may be a fresh one, and the network that of a plug-in
-    store.network(recipe)
+    with suppress(Diverged):
+        store.network(recipe)
 
 
 def _train_away(recipe: Recipe, device: str) -> bytes:

@@ -90,7 +90,7 @@ def tune(
         message = f"tuning stopped after {spent:.1f} of {minutes:g} minutes"
         raise InterruptedTuning(message, _arrays(network)) from None
     except DivergenceError as error:
-        raise DivergenceError(f"tuning diverged: {error.reason}", error.reason) from None
+        raise DivergenceError(f"tuning diverged: {error.reason}", error.reason, error.samples) from None
     return _arrays(network)
 
 

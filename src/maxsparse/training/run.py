@@ -54,11 +54,19 @@ class Task(Protocol):
 
 
 class DivergenceError(RuntimeError):
-    """The loss became NaN, infinite or hopelessly large, or gradients did; `reason` says which, in a few words."""
+    """The loss became NaN, infinite or hopelessly large, or gradients did.
 
-    def __init__(self, message: str, reason: str = "") -> None:
+    Attributes
+    ----------
+    reason : str
+        Which of these, in a few words.
+    samples : int
+        Signals seen until then.
+    """
+
+    def __init__(self, message: str, reason: str = "", samples: int = 0) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.samples = reason, samples
 
 
 class Run:
@@ -154,6 +162,7 @@ class Run:
             f"{self.first_loss:.4g}). The network has its last good weights{kept}. Try a smaller learning rate than "
             f"{self.settings.learning_rate:g}{first}.",
             what,
+            self.report.samples,
         )
 
     def leave(self, weights: Mapping[str, Tensor]) -> None:
