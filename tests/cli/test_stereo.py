@@ -72,7 +72,7 @@ def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):
     np.savetxt(tmp_path / "l.txt", lights)
     done = run(str(folder), "--lights", str(tmp_path / "l.txt"), "-o", str(tmp_path / "o"), "--mesh", "", "--no-viewer")
     assert done.returncode == 0
-    assert "warning: the normals form a surface only if one axis is turned over" in done.stderr
+    assert "warning: the normals form a surface only if one axis is flipped" in done.stderr
     assert ".py" not in done.stderr
 
 

@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_numbers(matt_ball):
     assert (first != third).any()
 
 
-@pytest.mark.parametrize(("flip", "message"), [([1, -1, 1], "one axis is turned over"), ([-1, 1, 1], "turned over")])
+@pytest.mark.parametrize(("flip", "message"), [([1, -1, 1], "one axis is flipped"), ([-1, 1, 1], "is flipped")])
 def test_a_mirrored_frame_is_told(matt_ball, flip, message):
     images = np.stack([matt_ball.picture(column) for column in matt_ball.readings.T])
     scene = stereo.make_scene(images, matt_ball.lights * np.array(flip), mask=matt_ball.mask)
@@ -75,7 +75,7 @@ def test_unknown_method_and_own_method(matt_ball, monkeypatch):
     with pytest.raises(ValueError, match="method must be one of"):
         stereo.estimate_normals(matt_ball, "nonsense")
     monkeypatch.setattr("maxsparse.stereo.methods.METHODS", dict(METHODS))
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="already exists"):
         stereo.register("ls", lambda readings, lights: None)
 
     def upright(readings, lights, *, tilt=0.0):

@@ -79,7 +79,7 @@ def test_measured_depth(data, name, millimetres):
 
 def test_bad_input():
     n = np.zeros((4, 4, 3))
-    with pytest.raises(ValueError, match="no normal inside the mask"):
+    with pytest.raises(ValueError, match="mask contains no normals"):
         stereo.integrate(n)
     with pytest.raises(ValueError, match="normals must be"):
         stereo.integrate(np.ones((4, 4)))

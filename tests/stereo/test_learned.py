@@ -139,14 +139,14 @@ def test_the_file_keeps_everything_and_refuses_what_it_is_not(stirred, tmp_path)
     from safetensors.torch import save_file
 
     save_file({"a": torch.zeros(2)}, path, metadata={"format": "other"})
-    with pytest.raises(ValueError, match="no network of photometric stereo"):
+    with pytest.raises(ValueError, match="not a network for photometric stereo"):
         load_network(path)
     sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "999999", "state": "12"}
     save_file({"a": torch.zeros(2)}, path, metadata=sizes)
     with pytest.raises(ValueError, match="width must be from 1 to 1024"):
         load_network(path)
     networks.save(networks.create("learned_sbl", state=2, hidden=6), path)
-    with pytest.raises(ValueError, match="no network of photometric stereo"):
+    with pytest.raises(ValueError, match="not a network for photometric stereo"):
         load_weights(path)
 
 

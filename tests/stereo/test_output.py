@@ -65,7 +65,7 @@ def test_mesh_of_fewer_vertices_and_perspective():
     K = np.array([[100.0, 0, 30], [0, 100.0, 25], [0, 0, 1]])
     mesh = stereo.make_mesh(np.full((50, 60), 2.0), n, K=K)
     np.testing.assert_allclose(mesh.vertices[0], [-0.6, 0.5, -2.0])
-    with pytest.raises(ValueError, match="ending of the mesh"):
+    with pytest.raises(ValueError, match="suffix of the mesh"):
         stereo.write_mesh(mesh, "mesh.xyz")
 
 

@@ -89,7 +89,7 @@ def test_stacks_give_the_same_scene(tmp_path):
         np.testing.assert_array_equal(scene.mask, mask)
     np.testing.assert_array_equal(stereo.load(tmp_path / "a.npz").normals, expected.normals)
     np.savez(tmp_path / "c.npz", shots=COLOUR8, L=LIGHTS)
-    with pytest.raises(ValueError, match="no array I or images; say which of shots, L"):
+    with pytest.raises(ValueError, match="no array I or images; select one of shots, L"):
         stereo.load(tmp_path / "c.npz")
     assert stereo.load(tmp_path / "c.npz", key="shots").readings.shape == (140, 12)
 
@@ -129,8 +129,8 @@ def test_lights_with_a_count_in_the_first_line(tmp_path):
     np.testing.assert_array_equal(read_lights(tmp_path / "l.txt"), [[0, 0, 1], [0.6, 0, 0.8]])
     for text, message in (
         ("a b c\n", "line 1: 'a b c' is not"),
-        ("1 2 3\n1 2\n", "different lengths"),
-        ("", "or none"),
+        ("1 2 3\n1 2\n", "all equally long"),
+        ("", "0 rows of numbers; it needs at least one"),
     ):
         (tmp_path / "l.txt").write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -164,7 +164,7 @@ def test_what_a_folder_can_lack(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"shot99.png.*missing"):
         stereo.load(folder, lights=LIGHTS[:4])
     (folder / "filenames.txt").write_text("../secret.png\n")
-    with pytest.raises(ValueError, match="only files of its own folder"):
+    with pytest.raises(ValueError, match="only files in its own folder"):
         stereo.load(folder, lights=LIGHTS[:4])
 
 

@@ -134,7 +134,7 @@ def test_bad_arguments_are_named(matt_ball, tmp_path, cache):
         ({"seconds": float("nan")}, "seconds must be"),
         ({"steps": 1, "lights": LIGHTS.T}, "lights must have 3 columns"),
         ({"steps": 1, "lights": LIGHTS[:3]}, "at least 4 are needed"),
-        ({"steps": 1, "lights": LIGHTS * [1, 0, 1]}, "lie in one plane"),
+        ({"steps": 1, "lights": LIGHTS * [1, 0, 1]}, "lights are coplanar"),
     ):
         with pytest.raises(ValueError, match=words):
             train(**options)

@@ -44,7 +44,7 @@ def test_pixels_of_a_mask_come_in_row_major_order():
         (LIGHTS[:5], "6 images but 5 lights"),
         (LIGHTS.T, "fit transposed"),
         (np.c_[LIGHTS, LIGHTS[:, :1]], "3 columns"),
-        (LIGHTS * np.array([1, 0, 1]), "lie in one plane"),
+        (LIGHTS * np.array([1, 0, 1]), "lights are coplanar"),
         (np.r_[LIGHTS[:5], np.zeros((1, 3))], "light 5 is the zero vector"),
         (np.where(np.arange(6)[:, None] == 2, np.nan, LIGHTS), "lights holds NaN at row 2"),
     ],
@@ -66,7 +66,7 @@ def test_too_few_lights_and_bad_selection():
 def test_lights_behind_the_object_and_lights_almost_in_a_plane_are_told():
     with pytest.warns(stereo.FrameWarning, match="z < 0"):
         stereo.make_scene(np.ones((6, 2, 2)), LIGHTS * np.array([1, 1, -1]))
-    with pytest.warns(stereo.LightsWarning, match="almost in one plane"):
+    with pytest.warns(stereo.LightsWarning, match="almost coplanar"):
         stereo.make_scene(np.ones((6, 2, 2)), LIGHTS * np.array([1, 1e-3, 1]))
 
 
@@ -101,8 +101,8 @@ def test_lights_are_chosen_by_numbers_or_by_a_mask():
     assert scene.select([-1, 0, 1, 2]).names == ("f", "a", "b", "c")
     for bad, message in (
         (kept[:5], r"must have shape \(6,\)"),
-        ([0, 1, 2, 6], "lights 0 to 5, got number 6"),
-        ([0, 1, 2, -7], "got number -7"),
+        ([0, 1, 2, 6], "lights 0 to 5, got 6"),
+        ([0, 1, 2, -7], "got -7"),
         ([0.0, 1.0, 2.0, 3.0], "whole numbers"),
         ([[0, 1, 2, 3]], "whole numbers"),
         ([], "at least 4"),
@@ -115,7 +115,7 @@ def test_what_no_scene_can_be_made_of():
     images = np.ones((6, 2, 2))
     with pytest.raises(ValueError, match="mask holds NaN"):
         stereo.make_scene(images, LIGHTS, mask=[[1, np.nan], [0, 1]])
-    with pytest.raises(ValueError, match="hold no pixel"):
+    with pytest.raises(ValueError, match="contain no pixels"):
         stereo.make_scene(np.ones((6, 0, 2)), LIGHTS)
     normals = np.zeros((2, 2, 3))
     normals[0, 1] = np.nan

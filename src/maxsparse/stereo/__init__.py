@@ -1,4 +1,4 @@
-"""Photometric stereo: from photographs under known lights to normals, depth, a mesh and a page you can relight.
+"""Photometric stereo: from photographs under known lights to normals, depth, a mesh and a page to relight the object.
 
 Frame everywhere: x to the right, y up, z towards the camera.
 

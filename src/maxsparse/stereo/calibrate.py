@@ -16,7 +16,7 @@ from maxsparse.stereo.scene import LUMA, to_float
 
 __all__ = ["Calibration", "calibrate_lights"]
 
-BRIGHT = 0.9  # of the brightest value in the ball: what belongs to the highlight
+BRIGHT = 0.9  # share of the ball's maximum brightness above which a pixel belongs to the highlight
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ class Calibration:
 def calibrate_lights(
     folder: str | os.PathLike[str], *, mask: str | os.PathLike[str] | ArrayLike | None = None
 ) -> Calibration:
-    r"""Find the direction of the light in every photograph of a mirroring ball.
+    r"""Find the direction of the light in every photograph of a mirror ball.
 
-    A camera far away looks along :math:`v = (0, 0, 1)`. Where it sees the light, the ball's normal n halves the angle
-    between the two, so
+    A distant camera looks along :math:`v = (0, 0, 1)`. At the highlight, the ball's normal n bisects the angle
+    between light and camera, so
 
     .. math:: l = 2 (n^\top v)\, n - v, \qquad n = \big((c - c_0)/R,\; -(r - r_0)/R,\; \cdot\big)
 
@@ -61,7 +61,7 @@ def calibrate_lights(
     folder : str or path
         Photographs of the ball, one per light, and its mask as an image named mask.
     mask : path or array-like of shape (H, W), default=None
-        The mask, where it is not in the folder.
+        The mask, if it is not in the folder.
 
     Returns
     -------
@@ -69,12 +69,12 @@ def calibrate_lights(
 
     Notes
     -----
-    The highlight is the connected spot of nearly the greatest brightness in the ball; its centre is weighted by
-    brightness. A spot of one pixel more or less shifts the light by about 2/R radians.
+    The highlight is the connected region of nearly maximal brightness in the ball; its centre is weighted by
+    brightness. An error of one pixel shifts the light by about 2/R radians.
 
     See Also
     --------
-    load : Takes the lights found here.
+    load : Uses the lights found here.
     """
     source = Path(folder)
     paths = photographs(source)

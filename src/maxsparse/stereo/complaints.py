@@ -1,4 +1,4 @@
-"""What decoders write to the terminal about a damaged file, caught, so that the error says it instead."""
+"""Captures what image decoders print about a damaged file, so that the error message contains it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ONE_AT_A_TIME = threading.Lock()  # there is one standard error for all threads
 
 
 class Complaints:
-    """Context in which libraries cannot write to the terminal.
+    """Context manager that captures what libraries write to the terminal.
 
     C libraries write to the descriptor of standard error, OpenEXR also prints through Python. If the block succeeds,
-    what was caught is written after all: it may be another thread's. If it fails, `reason` holds the last line.
+    the captured text is written after all: it may be another thread's. If it fails, `reason` holds the last line.
 
     Attributes
     ----------
     reason : str
-        Empty where nothing was written.
+        Empty if nothing was written.
     """
 
     def __init__(self) -> None:

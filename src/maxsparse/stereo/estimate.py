@@ -18,17 +18,17 @@ from maxsparse.stereo.scene import FrameWarning, Scene
 
 __all__ = ["NormalMap", "check_frame", "estimate_normals"]
 
-CHUNK_PIXELS = 16384  # bounds the memory, and moves the progress bar
+CHUNK_PIXELS = 16384  # limits memory use, and updates the progress bar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormalMap:
-    """Normals of a scene, with what is known about them; everything is zero outside the mask.
+    """Normals of a scene with confidence and albedo; everything is zero outside the mask.
 
     Attributes
     ----------
     normals : ndarray of shape (H, W, 3)
-        Unit vectors: x right, y up, z to the camera. Zero where the readings fix none.
+        Unit vectors: x right, y up, z to the camera. Zero where the readings do not determine a normal.
     confidence : ndarray of shape (H, W)
         From 0 to 1.
     albedo : ndarray of shape (H, W)
@@ -70,12 +70,12 @@ class NormalMap:
 
     @property
     def missing(self) -> int:
-        """Number of pixels in the mask whose readings fix no normal: black under every light."""
+        """Number of pixels in the mask without a normal: black under every light."""
         return int((~self.normals[self.mask].any(axis=1)).sum())
 
     @property
     def mean_error(self) -> float | None:
-        """Mean angular error in degrees over the pixels that have a normal, None where the truth is not known."""
+        """Mean angular error in degrees over the pixels that have a normal, None if the true normals are unknown."""
         return None if self.error is None else float(np.nanmean(self.error))
 
     def __repr__(self) -> str:
@@ -104,20 +104,20 @@ def estimate_normals(
         From :func:`load` or :func:`make_scene`.
     method : str, default="auto"
         ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, ``"network"`` (trains once per rig), or
-        one you registered.
+        a registered one.
     material : bool or None, default=None
-        Divide the reflectance that all pixels share out of the readings and fit again, where that makes readings and
-        normals agree better (:func:`maxsparse.stereo.material.fit_as_if_matt`); where they agree very well, refit with
-        an even albedo (:func:`maxsparse.stereo.even_albedo.refit_evenly`). None does so for ``"auto"``.
+        Divide the readings by the common reflectance of all pixels and fit again, if readings and normals then agree
+        better (:func:`maxsparse.stereo.material.fit_as_if_matt`); if they agree very well, refit with an even albedo
+        (:func:`maxsparse.stereo.even_albedo.refit_evenly`). None means True for ``"auto"`` only.
     rng : int, numpy.random.Generator or None, default=0
-        For methods that draw at random.
+        For methods that use random numbers.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
         Show a progress bar on a terminal if it takes more than two seconds.
     **options
-        Whatever else the method takes: ``minutes=8`` tunes the network of ``"auto"`` to the scene's lights first, once
-        per rig (:func:`maxsparse.stereo.methods.auto.auto`).
+        Other options of the method: ``minutes=8`` first fine-tunes the network of ``"auto"`` to the scene's lights,
+        once per rig (:func:`maxsparse.stereo.methods.auto.auto`).
 
     Returns
     -------
@@ -127,11 +127,11 @@ def estimate_normals(
     Warns
     -----
     FrameWarning
-        If the normals look as if the lights were given in another frame than x right, y up, z to the camera.
+        If the lights seem to be given in another frame than x right, y up, z to the camera.
 
     Examples
     --------
-    A ball, matt but for one light that is blocked:
+    A matt ball, with one light blocked:
 
     >>> import numpy as np
     >>> import maxsparse as ms
@@ -147,7 +147,7 @@ def estimate_normals(
     >>> ms.stereo.estimate_normals(scene, method="consensus").mean_error < 0.01
     True
     """
-    from maxsparse._core.threads import threads  # compiled code: not before there is work for it
+    from maxsparse._core.threads import threads  # compiled code: loaded on first use
     from maxsparse.stereo.even_albedo import refit_evenly
     from maxsparse.stereo.material import Material, fit_as_if_matt
     from maxsparse.stereo.methods.neighbours import decide
@@ -190,7 +190,7 @@ def estimate_normals(
 
 
 def check_frame(normals: FloatArray, mask: NDArray[np.bool_]) -> None:
-    """Warn where normals point away from the camera, or where they fit together only with y turned over.
+    """Warn if normals point away from the camera, or form a surface only with y flipped.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def check_frame(normals: FloatArray, mask: NDArray[np.bool_]) -> None:
     right, wrong = np.median(np.abs(across - along)), np.median(np.abs(across + along))
     if wrong < 0.5 * right:
         warnings.warn(
-            "the normals form a surface only if one axis is turned over; the frame is x right, y up: pass "
+            "the normals form a surface only if one axis is flipped; the frame is x right, y up: pass "
             "lights * [1, -1, 1] if your y points down, or lights * [-1, 1, 1] if your x points left",
             FrameWarning,
             stacklevel=3,

@@ -1,4 +1,4 @@
-"""A last refit, for scenes whose readings are clean: pixels whose albedo is that of their neighbours."""
+"""A last refit for scenes with clean readings, assuming that neighbouring pixels have similar albedo."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from maxsparse.stereo.methods.neighbours import lay_out
 __all__ = ["refit_evenly"]
 
 CHUNK_PIXELS = 16384
-CLEAN = 0.0065  # scatter of the material up to which readings can be trusted this far
-SURE = 0.2  # quantile of the confidence below which a pixel tells its neighbours nothing
-PASSES = 2  # the second divides the material out with the normals, and learns from the albedos, of the first
+CLEAN = 0.0065  # largest scatter of the material for which this refit is used
+SURE = 0.2  # quantile of the confidence below which a pixel is not used for its neighbours
+PASSES = 2  # the second uses the normals and albedos of the first
 ROUNDS = 6  # of reweighting
 TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # factors k of the standard deviation, above and below the fit
 FLOOR = 0.006  # of the albedo: least standard deviation of readings
 EVEN = 0.01  # least standard deviation of log albedo among neighbours
 SPREAD = 2.2  # median absolute deviations that count as one standard deviation, half as many again as for a normal law
-AT_MOST = 2.0  # what an albedo unlike that of the neighbours costs; a reading that does not fit costs one
-HANDICAP = 1.0  # what a fit that starts at a neighbour's normal must be better by
+AT_MOST = 2.0  # largest cost of a differing albedo; an outlying reading costs one
+HANDICAP = 1.0  # margin by which a fit started at a neighbour's normal must be better
 
 
 def refit_evenly(
@@ -41,8 +41,8 @@ def refit_evenly(
     .. math:: \min_x \sum_i \frac{z_i^2}{1 + z_i^2} + \frac{z^2}{1 + z^2 / 2}, \qquad
               z_i = \frac{o_i - l_i^\top x}{k\sigma\|x\|}, \quad z = \frac{\log\|x\| - \log\bar\rho}{\tau}
 
-    over lit readings o that the material has been divided out of; k is 1 for readings above the fit and 3 for those
-    below. :math:`\bar\rho` is the median albedo of the 5×5 pixels around, τ their spread. The search starts at the
+    over lit readings o, divided by the material; k is 1 for readings above the fit and 3 for those
+    below. :math:`\bar\rho` is the median albedo of the surrounding 5×5 pixels, τ its spread. The search starts at the
     pixel's own normal and at its neighbours'.
 
     Parameters
@@ -53,19 +53,19 @@ def refit_evenly(
         All pixels of the mask, in row-major order.
     mask : ndarray of shape (H, W), bool
     material : Material
-        What the readings say about the scene with these normals.
+        Estimated from the readings with these normals.
 
     Returns
     -------
     fit : Fit
-        With other normals, albedos and inliers; the same where the scatter of the material is above 0.65 % of the
-        albedo. There bounced light decides, which the network knows better.
+        With new normals, albedos and inliers; unchanged if the scatter of the material is above 0.65 % of the albedo:
+        then interreflections dominate, which the network handles better.
 
     Notes
     -----
-    Where shadows leave three or four readings, any normal explains them; with the albedo known, two are enough. Near
-    the fit, too, a reading above it pulls nine times as hard as one below: what is left after the material is mostly
-    light that does not arrive.
+    If shadows leave three or four readings, any normal explains them; with known albedo, two are enough. Also close
+    to the fit, a reading above it has nine times the weight of one below: once the material is removed, most errors
+    are missing light.
     """
     if material.scatter > CLEAN or not len(readings):
         return before
@@ -112,7 +112,7 @@ def _refit_rows(
 ) -> None:
     P, q = o.shape
     for piece in prange(min(P, SLICES)):
-        # One more light, along the normal, under which a pixel would read its albedo.
+        # One more light, along the normal: the reading under it would be the albedo.
         more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
         more_lights[:q] = L
         around, x = np.empty(25), np.empty(3)
@@ -148,7 +148,7 @@ def _refit_rows(
 def _albedo_around(
     place: NDArray[Any], row: int, column: int, logs: NDArray[Any], sure: NDArray[Any], around: NDArray[Any]
 ) -> tuple[float, float]:
-    """Return the median albedo of the sure pixels among 5×5, and the spread of its logarithm; 0 where there is none."""
+    """Return median albedo and spread of log albedo of the confident pixels among 5×5; 0 where there is none."""
     found = 0
     for dy in range(-2, 3):
         for dx in range(-2, 3):
@@ -160,7 +160,7 @@ def _albedo_around(
         return 0.0, 1.0
     median = np.median(around[:found])
     spread = max(SPREAD * np.median(np.abs(around[:found] - median)), EVEN)
-    return np.exp(median), spread * np.sqrt(1.0 + 4.0 / found)  # few neighbours know it less well
+    return np.exp(median), spread * np.sqrt(1.0 + 4.0 / found)  # fewer neighbours, larger spread
 
 
 @kernel()

@@ -1,4 +1,4 @@
-"""One photograph from a file: 8- and 16-bit PNG and TIFF, TGA, JPEG, BMP, and HDR, EXR and PFM floats."""
+"""One photograph from a file: 8- and 16-bit PNG and TIFF, TGA, JPEG, BMP, and floating-point HDR, EXR and PFM."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from maxsparse.stereo.complaints import Complaints
 
 __all__ = ["SUFFIXES", "read_image"]
 
-PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # its decoders refuse a truncated file; OpenCV fills a JPEG up with grey
-OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would cut 16-bit colour down to 8 bits
+PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # it refuses truncated files; OpenCV fills a truncated JPEG with grey
+OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would reduce 16-bit colour to 8 bits
 SUFFIXES = (*PILLOW, *OPENCV, ".exr")
-MOST_PIXELS = 2**27  # of one photograph; a few bytes can claim any size
+MOST_PIXELS = 2**27  # of one photograph; a file of a few bytes can declare any size
 
 
 def read_image(path: Path) -> NDArray[Any]:
@@ -36,7 +36,7 @@ def read_image(path: Path) -> NDArray[Any]:
         raise FileNotFoundError(f"image {str(path)!r} is missing")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"cannot read {str(path)!r}: its ending is {suffix!r}, known are {', '.join(SUFFIXES)}")
+        raise ValueError(f"cannot read {str(path)!r}: unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
     if path.stat().st_size == 0:
         raise ValueError(f"image {str(path)!r} is empty")
     reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
@@ -47,8 +47,8 @@ def read_image(path: Path) -> NDArray[Any]:
     except ImportError:
         raise
     except MemoryError as error:
-        raise ValueError(f"image {str(path)!r} claims to be larger than the memory that is there") from error
-    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise ValueError(f"image {str(path)!r} needs more memory than there is") from error
+    except Exception as error:  # decoders raise anything for a damaged file
         reason = complaints.reason.removeprefix(f"{path}: ") or error
         raise ValueError(f"image {str(path)!r} is damaged or truncated: {reason}") from error
     if image.ndim == 3 and image.shape[2] in (1, 2):  # grey, grey with alpha
@@ -66,11 +66,11 @@ def _read_pillow(path: Path) -> NDArray[Any]:
 
 
 def _read_opencv(path: Path) -> NDArray[Any]:
-    # Read by OpenCV when it is first loaded.
+    # OpenCV reads this when it is first loaded.
     os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
     with needs(f"reading {path.suffix.lower()} files"):
         import cv2
-    # Decoding from memory keeps names with any letters readable.
+    # Decoding from memory allows any characters in file names.
     level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
         image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
@@ -105,4 +105,4 @@ def _read_exr(path: Path) -> NDArray[Any]:
 
 def _check_size(width: int, height: int) -> None:
     if not 0 < width * height <= MOST_PIXELS:
-        raise ValueError(f"it claims to have {width}×{height} pixels; photographs have at most {MOST_PIXELS:,}")
+        raise ValueError(f"it declares {width}×{height} pixels; at most {MOST_PIXELS:,} are allowed")

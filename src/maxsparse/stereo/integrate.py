@@ -13,7 +13,7 @@ from maxsparse._core.validation import FloatArray, check_integer, check_matrix
 __all__ = ["check_camera", "integrate"]
 
 SHARPNESS = 2.0  # k of the bilateral weights
-STEEPEST = 0.02  # cosine to the viewing ray below which a normal says nothing reliable about depth
+STEEPEST = 0.02  # cosine to the viewing ray below which a normal gives no reliable slope
 
 
 def integrate(
@@ -26,7 +26,7 @@ def integrate(
 ) -> NDArray[np.float64]:
     r"""Integrate a normal map to depth.
 
-    Every pair of neighbouring pixels a, b inside the mask asks for the step that either normal implies,
+    Least squares over the depth steps that the normals of neighbouring pixels a, b imply,
 
     .. math:: \min_z \sum_{(a,b)} w_a \big(c_a (z_b - z_a) + s_a\big)^2 + w_b \big(c_b (z_b - z_a) + s_b\big)^2
 
@@ -45,18 +45,18 @@ def integrate(
     confidence : ndarray of shape (H, W) or None, default=None
         Weight of every pixel.
     discontinuities : int, default=0
-        Rounds of reweighting by which a pixel may side with one of its neighbours, so that depth can jump.
+        Rounds of reweighting, in which a pixel can follow one of its neighbours only, so that depth can jump.
 
     Returns
     -------
     depth : ndarray of shape (H, W)
         NaN outside the mask. Orthographic: height towards the camera in pixels, mean 0 on every connected part.
-        Perspective: distance along the optical axis, with median 1 on every connected part; photographs alone do
-        not tell the scale.
+        Perspective: distance along the optical axis, with median 1 on every connected part; photographs
+        alone do not determine the scale.
 
     Notes
     -----
-    Weighting by c, as [1]_ does, keeps steep normals from blowing up the slopes. With `discontinuities` the weights of
+    Weighting by c, as [1]_ does, keeps the slopes of steep normals bounded. With `discontinuities` the weights of
     a pixel's two sides are those of bilateral normal integration [2]_.
 
     References
@@ -82,7 +82,7 @@ def integrate(
     known = np.linalg.norm(field, axis=2) > 0.5
     inside = known if mask is None else known & np.asarray(mask, dtype=bool)
     if not inside.any():
-        raise ValueError("there is no normal inside the mask to integrate")
+        raise ValueError("the mask contains no normals to integrate")
     camera = None if K is None else check_camera(K)
     grid = _Grid.of(inside)
     cosine, across, down = _coefficients(field, inside, camera)
@@ -99,7 +99,7 @@ def check_camera(K: ArrayLike) -> NDArray[np.float64]:
     if matrix.shape != (3, 3) or matrix[0, 0] <= 0 or matrix[1, 1] <= 0 or abs(matrix[2, 2] - 1) > 1e-9:
         raise ValueError("K must be 3×3 with positive focal lengths K[0, 0], K[1, 1] and K[2, 2] = 1")
     if np.abs(matrix[[0, 1, 2, 2], [1, 0, 0, 1]]).max() > 1e-6 * matrix[0, 0]:
-        raise ValueError("K must hold focal lengths and the principal point alone; a skew K[0, 1] is not supported")
+        raise ValueError("K must hold only focal lengths and the principal point; a skew K[0, 1] is not supported")
     return matrix
 
 
@@ -158,7 +158,7 @@ def _solve(
     """Solve the normal equations, once or with bilateral weights; z is fixed up to a constant on every part."""
     steps = ((grid.right, across), (grid.below, down))
     sides = [(np.full(len(trust), 0.5), np.full(len(trust), 0.5)) for _ in steps]  # weight forward, backward
-    # What counts as a large misfit follows from the slopes of this surface, whatever their unit.
+    # The scale of a large misfit follows from the slopes of this surface, in any unit.
     unit = float(np.sqrt((across**2 + down**2).mean() / 2)) + 1e-12
     z = np.zeros(len(trust))
     for round_ in range(rounds + 1):
@@ -198,13 +198,15 @@ def _laplace(
         try:
             return np.atleast_1d(spsolve(A, right, permc_spec="MMD_AT_PLUS_A"))
         except MatrixRankWarning as error:
-            raise ValueError("the normals do not fix a depth: the equations are singular; check the normals") from error
+            raise ValueError(
+                "the normals do not determine depth: the equations are singular; check the normals"
+            ) from error
 
 
 def _bilateral(
     pair: NDArray[np.intp], slope: FloatArray, cosine: FloatArray, z: FloatArray, unit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Weigh a pixel's step forward against its step backward by how well each fits its normal."""
+    """Weight a pixel's forward and backward steps by how well each fits its normal."""
     a, b = pair.T
     step = z[b] - z[a]
     ahead, behind = np.zeros(len(z)), np.zeros(len(z))
@@ -215,7 +217,7 @@ def _bilateral(
 
 
 def _settle(z: FloatArray, parts: NDArray[np.intp], *, perspective: bool) -> NDArray[np.float64]:
-    """Fix what the normals leave free: the mean height, or the median distance, of every connected part."""
+    """Set the free constant of every connected part: the mean height, or the median distance."""
     z = z.copy()
     if not perspective:
         means = np.bincount(parts, z) / np.bincount(parts)

@@ -1,4 +1,4 @@
-"""Rigs of lights to render or to test with."""
+"""Light rigs for rendering and tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["hemisphere_lights"]
 
 
 def hemisphere_lights(q: int, *, lowest: float = 0.2, rng: RandomState = None) -> NDArray[np.float64]:
-    """Draw light directions evenly from the part of the hemisphere above the object's horizon.
+    """Draw light directions uniformly from the hemisphere, above a minimum height.
 
     Parameters
     ----------

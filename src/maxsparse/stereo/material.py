@@ -1,4 +1,4 @@
-"""The reflectance that the pixels of a scene share: estimated from all of them, then divided out of the readings."""
+"""The common reflectance of all pixels of a scene: estimated from all of them, then divided out of the readings."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["Material", "find_material", "fit_as_if_matt"]
 
 LAMBERT, BURLEY, FLAT, GGX = 0.0, 1.0, 2.0, 3.0
 ROUGHNESSES = (0.1, 0.14, 0.2, 0.28, 0.38, 0.5, 0.65, 0.85)
-# Kind, roughness or exponent, reflectance at normal incidence. Non-negative weights over these are a material.
+# Kind, roughness or exponent, reflectance at normal incidence. A material is a set of non-negative weights over them.
 TERMS = np.array(
     [(LAMBERT, 0.0, 0.0)]
     + [(BURLEY, roughness, 0.0) for roughness in (0.0, 0.5, 1.0)]
     + [(FLAT, 0.7, 0.0)]
     + [(GGX, roughness, f0) for f0 in (0.04, 1.0) for roughness in ROUGHNESSES]
 )
-PIXELS = 4000  # that a material is estimated from
+PIXELS = 4000  # used to estimate a material
 FEWEST = 200
 ROUNDS = 8  # of reweighting
-SURE = 0.3  # quantile of the confidence below which pixels do not help to find the material
-GRAZING = 0.15  # n·v below which they do not either
-LEAST = 0.003  # scatter below which the weights of readings fall no faster
+SURE = 0.3  # quantile of the confidence below which pixels are not used for the material
+GRAZING = 0.15  # n·v below which pixels are not used either
+LEAST = 0.003  # smallest scatter used for the weights of readings
 CORRECTIONS = 2
-LOOSE = 0.06  # scatter from which on one material does not describe the scene
+LOOSE = 0.06  # scatter above which one material does not describe the scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Material:
     weights : ndarray of shape (K,)
         Non-negative, one for every row of `TERMS`.
     scatter : float
-        Typical residual of lit readings, as a share of the albedo; of the reading, where that is larger.
+        Typical residual of lit readings, relative to the albedo or, if larger, to the reading.
     """
 
     weights: FloatArray
@@ -61,8 +61,8 @@ class Material:
     def divided_out(self, readings: FloatArray, lights: FloatArray, normals: FloatArray) -> FloatArray:
         """Return the readings (P, q) that a matt surface with the same normals (P, 3) would give.
 
-        Attached shadows and what is nearly in them (n·l below 0.02) stay as they are; no reading is raised more than
-        threefold or lowered more than twentyfold.
+        Readings in or near attached shadows (n·l below 0.02) are not changed; no reading is multiplied by more than 3
+        or divided by more than 20.
         """
         used = self.weights > 0
         matt = np.array(readings, dtype=np.float64, order="C")
@@ -72,13 +72,13 @@ class Material:
 
 
 def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Material | None:
-    r"""Estimate the material that explains the readings of the surest pixels best, given their normals.
+    r"""Estimate the material that best explains the readings of the most confident pixels, given their normals.
 
     .. math:: \min_{c \ge 0} \sum_{p,i} w_{pi} \Bigl(\frac{o_{pi}}{\rho_p} - \sum_k c_k f_k(n_p, l_i)\Bigr)^2
 
-    over lit readings. The weights w are those of Geman and McClure, against shadows and bounced light, divided by
-    1 + the square of the prediction, since errors grow with bright readings. The f are Lambert's
-    cosine, Burley's diffuse term [1]_, a flattened cosine, and lobes of GGX [2]_.
+    over lit readings. The weights w are those of Geman and McClure, which suppress shadows and interreflections,
+    divided by 1 + the square of the prediction, since errors grow with brightness. The f are Lambert's cosine, Burley's
+    diffuse term [1]_, a flattened cosine, and lobes of GGX [2]_.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     Returns
     -------
     material : Material or None
-        None where too few pixels are sure, or none of their readings is lit.
+        None if too few pixels are confident, or none of their readings is lit.
 
     References
     ----------
@@ -114,7 +114,7 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     for _ in range(ROUNDS):
         c = _nonnegative(A, b, weights)
         predicted = A @ c
-        bright = 1.0 + predicted**2  # errors grow with the reading where it is larger than the albedo
+        bright = 1.0 + predicted**2  # errors grow with readings above the albedo
         residual = np.abs(b - predicted) / np.sqrt(bright)
         scatter = 1.4826 * float(np.median(residual))
         weights = 1.0 / (1.0 + (residual / (2.0 * max(scatter, LEAST))) ** 2) ** 2 / bright
@@ -124,13 +124,13 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
 def fit_as_if_matt(
     solve: Callable[[Material | None, FloatArray | None], Fit], readings: FloatArray, lights: FloatArray
 ) -> tuple[Fit, Material | None]:
-    """Fit, divide the common material out of the readings, and fit again, as long as readings and normals agree better.
+    """Fit, divide the readings by the common material, and fit again, as long as readings and normals agree better.
 
     Parameters
     ----------
     solve : callable
         ``solve(material, normals) -> Fit`` fits the readings that ``material.divided_out`` gives for these normals; the
-        readings as they are where both are None.
+        unchanged readings if both are None.
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
 
@@ -138,14 +138,14 @@ def fit_as_if_matt(
     -------
     fit : Fit
     material : Material or None
-        What to divide out to get the readings that agree with the fit: matt where no correction was kept, with the
-        scatter that is left; None where nothing can be said.
+        Material of the readings that agree with the fit, with the remaining scatter: matt if no correction was kept;
+        None if it cannot be estimated.
 
     Notes
     -----
-    Normals that lean the wrong way can be made up for by a wrong material, so a correction must prove itself: with the
-    new normals, and the material estimated anew, the scatter has to be smaller than before by 2 % + 0.4/q. It is not
-    where materials differ from place to place or most of the scatter is light that surfaces send each other.
+    A wrong material can compensate wrong normals, so a correction is kept only if, with the new normals and the
+    material estimated again, the scatter is smaller than before by 2 % + 0.4/q. This is not the case if materials vary
+    over the scene or most of the scatter comes from interreflections.
     """
     fit = solve(None, None)
     material = find_material(readings, lights, fit)
@@ -163,18 +163,18 @@ def fit_as_if_matt(
 
 
 def _worth(q: int) -> float:
-    """Return the share of the old scatter below which a correction is kept.
+    """Return the ratio of new to old scatter below which a correction is kept.
 
-    The fewer the lights, the more of the scatter a pixel's own three unknowns can take up.
+    The fewer the lights, the more of the scatter the three unknowns of a pixel can absorb.
     """
     return 0.98 - 0.4 / q
 
 
 def _nonnegative(A: FloatArray, b: FloatArray, weights: FloatArray) -> FloatArray:
-    """Solve weighted non-negative least squares by way of the normal equations; A (N, K) has very many rows."""
+    """Solve weighted non-negative least squares via the normal equations; A (N, K) has very many rows."""
     weighted = A * weights[:, None]
     gram = weighted.T @ A
-    gram[np.diag_indices_from(gram)] += 1e-6 * np.trace(gram) / len(gram)  # lobes of like roughness are nearly the same
+    gram[np.diag_indices_from(gram)] += 1e-6 * np.trace(gram) / len(gram)  # lobes of similar roughness are nearly equal
     R = np.linalg.cholesky(gram).T
     return np.asarray(nnls(R, np.linalg.solve(R.T, weighted.T @ b))[0])
 
@@ -226,7 +226,7 @@ def _divide_rows(
         for row in range(piece, P, SLICES):
             for i in range(q):
                 nl, nv, nh, lh = _cosines(normals[row], lights[i])
-                if nl > 0.02:  # nearer to the terminator the ratio says more about the normal than about the material
+                if nl > 0.02:  # near the terminator the ratio depends more on the normal than on the material
                     value = 0.0
                     for k in range(len(terms)):
                         value += weights[k] * _term(terms[k], nl, nv, nh, lh)

@@ -31,7 +31,7 @@ class Mesh:
     normals : ndarray of shape (V, 3)
     colours : ndarray of shape (V, 3), uint8
     pixels : ndarray of shape (V, 2), int
-        Row and column of the pixel that every vertex stands for.
+        Row and column of the pixel of every vertex.
     """
 
     vertices: NDArray[np.float64]
@@ -57,17 +57,17 @@ def make_mesh(
         From :func:`integrate`; NaN where there is no surface.
     normals : ndarray of shape (H, W, 3)
     colour : ndarray of shape (H, W, 3) or None, default=None
-        Linear colour, scaled so that its brightest hundredth is white. None is grey.
+        Linear colour, scaled so that the brightest 1 % is white. None is grey.
     K : array-like of shape (3, 3) or None, default=None
         Camera matrix if the depth is perspective.
     max_vertices : int or None, default=None
-        Leave out rows and columns evenly until there are no more vertices than this.
+        Largest number of vertices; rows and columns are skipped evenly to reach it.
 
     Returns
     -------
     mesh : Mesh
-        Orthographic: in pixels, with the origin in the middle of the picture. Perspective: in units of the depth,
-        with the camera in the origin.
+        Orthographic: in pixels, with the origin in the centre of the picture. Perspective: in units of the depth,
+        with the camera at the origin.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
     ----------
     mesh : Mesh
     path : str or path
-        Its ending tells the format: .ply, .obj or .glb.
+        The suffix sets the format: .ply, .obj or .glb.
     """
     with needs("writing a mesh"):
         import trimesh
-    kind = check_choice(Path(path).suffix.lower().lstrip("."), "the ending of the mesh's file", FORMATS)
+    kind = check_choice(Path(path).suffix.lower().lstrip("."), "the suffix of the mesh file", FORMATS)
     body = trimesh.Trimesh(
         mesh.vertices, mesh.faces, vertex_normals=mesh.normals, vertex_colors=mesh.colours, process=False
     )
@@ -120,7 +120,7 @@ def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
 
 
 def display(colour: FloatArray, region: FloatArray) -> NDArray[np.uint8]:
-    """Turn linear colour (H, W, 3) into 8-bit sRGB whose brightest hundredth, where `region` is finite, is white."""
+    """Turn linear colour (H, W, 3) into 8-bit sRGB; the brightest 1 % where `region` is finite is white."""
     inside = np.isfinite(region) & (colour.max(axis=2) > 0)
     white = np.percentile(colour[inside].max(axis=1), 99) if inside.any() else 1.0
     linear = np.clip(colour / max(float(white), 1e-12), 0.0, 1.0)
@@ -129,7 +129,7 @@ def display(colour: FloatArray, region: FloatArray) -> NDArray[np.uint8]:
 
 
 def _triangles(number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return two triangles for every square of four pixels, one where only three are there; number is -1 outside."""
+    """Return two triangles per square of four pixels, one if only three exist; number is -1 outside."""
     a, b, c, d = number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]  # a b over c d
     found = []
     whole = (a >= 0) & (b >= 0) & (c >= 0) & (d >= 0)

@@ -1,4 +1,4 @@
-"""Everything a scene's normals can be written as: arrays, 16-bit pictures, depth, meshes, a page to relight."""
+"""Output files of a scene: arrays, 16-bit pictures, depth, meshes, a page to relight the object."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from maxsparse.stereo.viewer import write_viewer
 
 __all__ = ["check_request", "normals_picture", "write_all", "write_png"]
 
-WHITE = 0.99  # share of the pixels whose albedo the picture shows unclipped
-ERROR_RANGE = 30.0  # degrees that the error picture's brightest colour stands for
+WHITE = 0.99  # quantile of the albedo that is shown as white
+ERROR_RANGE = 30.0  # degrees shown as the brightest colour of the error picture
 
 
 def write_all(
@@ -34,15 +34,15 @@ def write_all(
     viewer: bool = True,
     discontinuities: int = 5,
 ) -> list[Path]:
-    """Write everything that is known about a scene into a folder.
+    """Write all results of a scene into a folder.
 
     Parameters
     ----------
     result : NormalMap
     folder : str or path
-        Made if it does not exist; files of the same names are replaced.
+        Created if it does not exist; files of the same names are replaced.
     K : array-like of shape (3, 3) or None, default=None
-        Camera matrix, for a perspective depth.
+        Camera matrix, for perspective depth.
     meshes : sequence of str, default=("ply", "obj", "glb")
         Formats of the mesh.
     viewer : bool, default=True
@@ -54,7 +54,7 @@ def write_all(
     -------
     paths : list of path
         normals.npy, normals.png (16 bits, (n + 1)/2), confidence.npy/.png, albedo.npy/.png (16 bits, white is the 99th
-        percentile), depth.npy, the meshes and viewer.html; error.npy/.png where the true normals are known.
+        percentile), depth.npy, the meshes and viewer.html; error.npy/.png if the true normals are known.
     """
     target = check_request(folder, K=K, meshes=meshes)
     depth = integrate(result.normals, result.mask, K=K, confidence=result.confidence, discontinuities=discontinuities)
@@ -90,14 +90,14 @@ def write_all(
 def check_request(
     folder: str | os.PathLike[str], *, K: ArrayLike | None = None, meshes: Sequence[str] = FORMATS
 ) -> Path:
-    """Refuse what :func:`write_all` would fail on, before hours of work depend on it; make the folder and return it."""
+    """Check, before long computations, that :func:`write_all` will succeed; create the folder and return it."""
     for kind in meshes:
         check_choice(kind, "a mesh's format", FORMATS)
     if K is not None:
         check_camera(K)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=target):  # an error here says that the folder cannot be written to
+    with tempfile.TemporaryFile(dir=target):  # raises an error if the folder is not writable
         pass
     return target
 
@@ -135,7 +135,7 @@ def error_picture(error: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _bright(colour: FloatArray) -> float:
-    """Return what the albedo's picture shows as white: one pixel in a highlight must not darken all others."""
+    """Return the albedo shown as white: one pixel in a highlight must not darken all others."""
     return max(float(np.quantile(colour.max(axis=1), WHITE)), 1e-12)
 
 

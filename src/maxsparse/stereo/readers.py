@@ -1,4 +1,4 @@
-"""Reading a scene from disk: the benchmark's folders, plain folders of photographs, stacked arrays."""
+"""Read a scene from disk: DiLiGenT folders, plain folders of photographs, stacked arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PathLike = str | os.PathLike[str]
 LIGHT_FILES = ("light_directions.txt", "lights.txt", "lights.npy", "lights.csv", "light_directions.npy")
 INTENSITY_FILES = ("light_intensities.txt", "intensities.txt", "light_intensities.npy", "intensities.npy")
 STACK_FILES = ("images.npy", "images.npz")
-# What stands in a folder of photographs without being one of them.
+# Files in a folder of photographs that are not photographs.
 NOT_PHOTOGRAPHS = re.compile(
     r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence|error)([._-]|$)", re.I
 )
@@ -55,16 +55,16 @@ def load(
         numbers; a folder with ``images.npy``; or a file .npy or .npz. A .npz file holds ``I`` (or ``images``), ``L``
         (or ``lights``), and optionally ``Lint``, ``mask`` and ``normal``.
     lights : path or array-like of shape (q, 3), default=None
-        Directions to the lights, x right, y up, z to the camera. None: the file that stands beside the photographs.
+        Directions to the lights, x right, y up, z to the camera. None: the file next to the photographs.
     intensities : path or array-like of shape (q,) or (q, 3), default=None
-        Brightness of the lights. None: the file beside the photographs, or 1.
+        Brightness of the lights. None: the file next to the photographs, or 1.
     mask : path or array-like of shape (H, W), default=None
-        Above half of its largest value on the object. None: the image named mask beside the photographs, or every
+        Above half of its largest value on the object. None: the image named mask next to the photographs, or every
         pixel.
     gamma : float, default=1.0
-        Exponent that makes the stored values linear; 2.2 for photographs straight from a camera's JPEG.
+        Exponent that makes the stored values linear; 2.2 for JPEGs from a camera.
     key : str or None, default=None
-        Name of the images in a .npz file that uses other names.
+        Name of the images in a .npz file with other names.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def load(
 
 
 def read_lights(path: PathLike) -> NDArray[np.float64]:
-    """Read numbers in rows from a text, .csv or .npy file; a first line that only counts the rows is skipped.
+    """Read numbers in rows from a text, .csv or .npy file; a first line with the number of rows is skipped.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def read_lights(path: PathLike) -> NDArray[np.float64]:
     if len(rows) > 1 and len(rows[0]) == 1 and len(rows[1]) > 1 and rows[0][0] == len(rows) - 1:
         rows = rows[1:]
     if not rows or len({len(row) for row in rows}) != 1:
-        raise ValueError(f"{str(source)!r} holds {len(rows)} rows of numbers of different lengths, or none")
+        raise ValueError(f"{str(source)!r} holds {len(rows)} rows of numbers; it needs at least one, all equally long")
     values = np.array(rows)
     if not np.isfinite(values).all():
         raise ValueError(f"{str(source)!r} holds NaN or Inf")
@@ -149,7 +149,7 @@ def photographs(folder: PathLike) -> list[Path]:
         names = [line.strip() for line in listing.read_text(encoding="utf-8").splitlines() if line.strip()]
         outside = [name for name in names if Path(name).name != name]
         if outside:
-            raise ValueError(f"{str(listing)!r} names {outside[0]!r}; only files of its own folder are read")
+            raise ValueError(f"{str(listing)!r} lists {outside[0]!r}; only files in its own folder are read")
         return [source / name for name in names]
     found = [p for p in source.iterdir() if p.suffix.lower() in SUFFIXES and not NOT_PHOTOGRAPHS.search(p.stem)]
     return sorted(found, key=lambda p: [int(s) if s.isdigit() else s for s in re.split(r"(\d+)", p.name)])
@@ -158,7 +158,7 @@ def photographs(folder: PathLike) -> list[Path]:
 def _load_folder(folder: Path, gamma: float, given: dict[str, Any]) -> Scene:
     paths = photographs(folder)
     if not paths:
-        raise ValueError(f"{str(folder)!r} holds no photographs; known endings are {', '.join(SUFFIXES)}")
+        raise ValueError(f"{str(folder)!r} holds no photographs; supported formats are {', '.join(SUFFIXES)}")
     directions = check_lights(_needed_lights(given["lights"], folder), len(paths))
     brightness = check_intensities(_rows(given["intensities"], folder, INTENSITY_FILES), len(paths))
     first = read_image(paths[0])
@@ -199,7 +199,7 @@ def _load_stack(path: Path, key: str | None, gamma: float, given: dict[str, Any]
     else:
         images = read_array(path, key) if key is not None else stored("I", "images")
     if images is None:
-        raise ValueError(f"{str(path)!r} has no array I or images; say which of {', '.join(held)} it is with key=")
+        raise ValueError(f"{str(path)!r} has no array I or images; select one of {', '.join(held)} with key=")
     lights, intensities = stored("L", "lights"), stored("Lint", "intensities")
     if given["lights"] is not None or lights is None:
         lights = _needed_lights(given["lights"], path.parent)
@@ -215,7 +215,7 @@ def _load_stack(path: Path, key: str | None, gamma: float, given: dict[str, Any]
 
 
 def find_mask(folder: Path, given: PathLike | ArrayLike | None, size: Sequence[int]) -> NDArray[np.bool_]:
-    """Return the mask (H, W): what was given, or the image named mask in the folder, or every pixel."""
+    """Return the mask (H, W): the given one, or the image named mask in the folder, or every pixel."""
     if given is None:
         found = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and _is_mask(p))
         if not found:
@@ -228,7 +228,7 @@ def find_mask(folder: Path, given: PathLike | ArrayLike | None, size: Sequence[i
     if region.shape != tuple(size[:2]):
         raise ValueError(f"{name!r} is {region.shape}, but the photographs are {tuple(size[:2])}")
     if not region.any():
-        raise ValueError(f"{name!r} is all black: no pixel is left")
+        raise ValueError(f"{name!r} is all black: no pixel is selected")
     return np.ascontiguousarray(region)
 
 
@@ -241,7 +241,7 @@ def _read_mask(path: Path) -> NDArray[Any]:
 
 
 def _rows(given: PathLike | ArrayLike | None, folder: Path, names: Sequence[str]) -> NDArray[Any] | None:
-    """Return rows of numbers: those given, or those of the first file that is there."""
+    """Return rows of numbers: the given ones, or those of the first existing file."""
     if isinstance(given, str | os.PathLike):
         return read_lights(given)
     if given is not None:

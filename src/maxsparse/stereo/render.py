@@ -1,4 +1,4 @@
-"""Photographs that were never taken: a mesh rendered with Mitsuba 3 under directional lights, with true normals."""
+"""Synthetic photographs: a mesh rendered with Mitsuba 3 under directional lights, with true normals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["bunny_path", "render"]
 
 MATERIALS = ("principled", "roughplastic", "diffuse", "metal")
 EXTENT = 1.1  # side of the picture in units of the object's longest side
-WHOLE = 0.99  # length of the mean normal of a pixel that lies wholly on the object
+WHOLE = 0.99  # length of the mean normal of a pixel that lies completely on the object
 
 
 def render(
@@ -61,11 +61,11 @@ def render(
     samples : int, default=16
         Paths per pixel.
     bounces : int, default=0
-        How often light may be passed on between surfaces; 0 is direct light alone.
+        Number of interreflections; 0 is direct light only.
     rng : int, numpy.random.Generator or None, default=0
     variant : str, default="scalar_rgb"
         Mitsuba's variant. "llvm_ad_rgb" is several times faster where a recent LLVM is installed; an old one ends the
-        whole process instead of raising an error, so it is never tried unasked.
+        process instead of raising an error, so it is not the default.
     progress : bool, default=False
 
     Returns
@@ -110,7 +110,7 @@ def render(
 
 
 def bunny_path() -> Path:
-    """Return the Stanford Bunny that the package pymeshfix carries."""
+    """Return the Stanford Bunny from the package pymeshfix."""
     with needs("the Stanford Bunny"):
         path = Path(str(resources.files("pymeshfix") / "examples" / "StanfordBunny.ply"))
     if not path.is_file():
@@ -129,7 +129,7 @@ def _mitsuba(variant: str) -> Any:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[Path]:
-    """Yield a file that Mitsuba can read: a PLY header without ``obj_info``, other formats turned into PLY."""
+    """Yield a file that Mitsuba can read: a PLY header without ``obj_info``, other formats converted to PLY."""
     if not path.is_file():
         raise FileNotFoundError(f"mesh {str(path)!r} does not exist")
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ def _readable(path: Path) -> Iterator[Path]:
             data = path.read_bytes()
             end = data.find(b"end_header")
             if end < 0:
-                raise ValueError(f"{str(path)!r} is no PLY file: its header does not end")
+                raise ValueError(f"{str(path)!r} is not a PLY file: its header does not end")
             kept = [line for line in data[:end].split(b"\n") if not line.startswith(b"obj_info")]
             copy.write_bytes(b"\n".join(kept) + data[end:])
         else:
@@ -180,12 +180,12 @@ def _sensor(mi: Any, box: Any, size: int, samples: int) -> Any:
 
 
 def _true_normals(mi: Any, shape: Any, sensor: Any, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the mean shading normal of every pixel, (H, W, 3), and the pixels that lie wholly on the object."""
+    """Return the mean shading normal of every pixel, (H, W, 3), and the pixels that lie completely on the object."""
     integrator = {"type": "aov", "aovs": "nn:sh_normal"}
     scene = mi.load_dict({"type": "scene", "integrator": integrator, "sensor": sensor, "shape": shape})
     normals = np.asarray(mi.render(scene, seed=seed), dtype=np.float64)[..., -3:]
     length = np.linalg.norm(normals, axis=2)
     mask = length > WHOLE
     if not mask.any():
-        raise ValueError("the mesh does not show in the picture")
+        raise ValueError("the mesh is not visible in the picture")
     return np.where(mask[..., None], normals / np.maximum(length, 1e-9)[..., None], 0.0), mask

@@ -1,4 +1,4 @@
-"""Networks trained for one rig of lights: where their files are kept, so that each is trained once."""
+"""Cached files of networks trained for one rig of lights, so that each is trained only once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["made_once", "rig_file"]
 
 
 def rig_file(lights: FloatArray, kind: str, settings: str) -> Path:
-    """Return where a network for these lights is kept.
+    """Return the cache path of a network for these lights.
 
     Parameters
     ----------
     lights : ndarray of shape (q, 3)
         Lights that agree to six decimals are the same rig.
     kind : str
-        First word of the file's name.
+        First part of the file name.
     settings : str
-        Whatever else makes it another network, such as how long it was trained.
+        Other settings of the network, such as the training time.
 
     Returns
     -------
     path : Path
-        In the folder that the environment variable MAXSPARSE_CACHE names, else in ``~/.cache/maxsparse``.
+        In the folder given by the environment variable MAXSPARSE_CACHE, else in ``~/.cache/maxsparse``.
     """
     folder = Path(os.environ.get("MAXSPARSE_CACHE", Path.home() / ".cache" / "maxsparse"))
     rig = np.ascontiguousarray(lights, dtype=np.float64).round(6).tobytes()
@@ -38,7 +38,7 @@ def rig_file(lights: FloatArray, kind: str, settings: str) -> Path:
 
 
 def made_once(path: Path, make: Callable[[Path], None]) -> Path:
-    """Return the path of a file, which ``make(path)`` writes where it is not there yet."""
+    """Return the path of a file; ``make(path)`` writes it if it does not exist."""
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         make(path)

@@ -1,4 +1,4 @@
-"""What a photometric-stereo rig has seen: readings of every pixel under every light.
+"""The input of photometric stereo: readings of every pixel under every light.
 
 Frame everywhere: x to the right, y **up**, z towards the camera. A light's direction points from the object to the
 light, a normal points away from the surface.
@@ -18,21 +18,21 @@ from maxsparse._core.validation import FloatArray, check_matrix
 
 __all__ = ["FrameWarning", "LightsWarning", "Scene", "check_lights", "make_scene", "spread"]
 
-MIN_LIGHTS = 4  # three fix a normal and leave nothing to check it by
+MIN_LIGHTS = 4  # three determine a normal, but detect no outlier
 LUMA = np.array([0.299, 0.587, 0.114])
 
 
 class FrameWarning(UserWarning):
-    """Lights or normals look as if they were given in another frame than x right, y up, z to the camera."""
+    """Lights or normals seem to be given in another frame than x right, y up, z to the camera."""
 
 
 class LightsWarning(UserWarning):
-    """The lights are poorly placed, so that normals come out poorly too."""
+    """The lights are badly placed, so that normals are inaccurate."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scene:
-    """Readings of P pixels under q lights, with where the pixels are.
+    """Readings of P pixels under q lights, and the positions of the pixels.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Scene:
     mask : ndarray of shape (H, W), bool
         Pixels that show the object.
     normals : ndarray of shape (H, W, 3) or None
-        True normals where they are known, zero outside the mask.
+        True normals if known, zero outside the mask.
     chroma : ndarray of shape (P, 3) or None
         Colour of every pixel relative to its grey value; None for grey photographs.
     names : tuple of str
@@ -72,12 +72,12 @@ class Scene:
         return f"Scene({H}×{W}, {self.readings.shape[0]} pixels in the mask, {len(self.lights)} lights{truth})"
 
     def select(self, lights: Sequence[int] | NDArray[np.intp]) -> Scene:
-        """Return the scene with some of its lights only.
+        """Return the scene with only some of its lights.
 
         Parameters
         ----------
         lights : sequence of int, or mask of shape (q,)
-            Their numbers, at least four of them, not coplanar; or True for those to keep.
+            Indices of at least four lights that are not coplanar; or True for those to keep.
 
         Returns
         -------
@@ -89,12 +89,12 @@ class Scene:
         return replace(self, readings=self.readings[:, chosen], lights=directions, names=names)
 
     def picture(self, values: ArrayLike) -> NDArray[Any]:
-        """Lay values of the P pixels, (P, …), out as an (H, W, …) picture that is zero outside the mask."""
+        """Arrange values of the P pixels, (P, …), as an (H, W, …) picture that is zero outside the mask."""
         return spread(np.asarray(values), self.mask)
 
 
 def _numbers(lights: ArrayLike, q: int) -> NDArray[np.intp]:
-    """Return the numbers of the lights that a list or a mask of them names."""
+    """Return the indices of the lights in a list or a mask."""
     chosen = np.asarray(lights)
     if chosen.dtype == bool:
         if chosen.shape != (q,):
@@ -103,12 +103,12 @@ def _numbers(lights: ArrayLike, q: int) -> NDArray[np.intp]:
     if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
         raise ValueError(f"lights must be a list of whole numbers or a mask, got {lights!r}")
     if chosen.size and not (-q <= chosen.min() and chosen.max() < q):
-        raise ValueError(f"there are lights 0 to {q - 1}, got number {chosen[(chosen < -q) | (chosen >= q)][0]}")
+        raise ValueError(f"there are lights 0 to {q - 1}, got {chosen[(chosen < -q) | (chosen >= q)][0]}")
     return chosen.astype(np.intp)
 
 
 def spread(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-    """Lay values (P, …) of the pixels of a mask (H, W) out as an (H, W, …) picture, zero elsewhere."""
+    """Arrange values (P, …) of the pixels of a mask (H, W) as an (H, W, …) picture, zero elsewhere."""
     picture = np.zeros((*mask.shape, *values.shape[1:]), dtype=values.dtype)
     picture[mask] = values
     return picture
@@ -128,11 +128,11 @@ def make_scene(
     Parameters
     ----------
     images : array-like of shape (q, H, W), (q, H, W, 3), or with a mask also (q, P) or (q, P, 3)
-        Linear photographs. Integers are divided by the largest value of their type; floats are taken as they are.
+        Linear photographs. Integers are divided by the largest value of their type; floats are not scaled.
     lights : array-like of shape (q, 3)
         Directions to the lights, scaled to length 1 here.
     mask : array-like of shape (H, W) or None, default=None
-        Nonzero where the object is; None takes every pixel.
+        Nonzero where the object is; None means every pixel.
     intensities : array-like of shape (q,) or (q, 3), or None, default=None
         Brightness of every light, which the readings are divided by.
     normals : array-like of shape (H, W, 3) or (P, 3), or None, default=None
@@ -156,10 +156,10 @@ def make_scene(
     if stack.ndim not in (2, 3, 4):
         raise ValueError(f"images must be (q, H, W) or (q, H, W, 3), got shape {stack.shape}")
     if 0 in stack.shape:
-        raise ValueError(f"images of shape {stack.shape} hold no pixel")
+        raise ValueError(f"images of shape {stack.shape} contain no pixels")
     given = None if mask is None else np.asarray(mask)
     if given is not None and np.issubdtype(given.dtype, np.floating) and np.isnan(given).any():
-        raise ValueError("mask holds NaN; say of every pixel whether it shows the object")
+        raise ValueError("mask holds NaN; use True or False for every pixel")
     region = None if given is None else given != 0
     if region is not None and (region.ndim != 2 or not region.any()):
         raise ValueError(f"mask must be 2-D with at least one pixel set, got shape {region.shape}")
@@ -177,7 +177,7 @@ def make_scene(
 
 
 class Collector:
-    """Takes photographs one by one, so that a stack of colour images is never in memory as a whole."""
+    """Collects photographs one by one, so that a stack of colour images never has to be in memory."""
 
     def __init__(self, pixels: int, q: int) -> None:
         self.readings = np.empty((pixels, q), dtype=np.float32)
@@ -186,7 +186,9 @@ class Collector:
     def add(self, number: int, values: FloatArray, intensity: NDArray[np.float64]) -> None:
         """Add the pixels (P, c) of one photograph, c = 1 or 3 channels."""
         if not np.isfinite(values).all():
-            raise ValueError(f"image {number} holds NaN or Inf inside the mask; repair it, or leave these pixels out")
+            raise ValueError(
+                f"image {number} holds NaN or Inf inside the mask; repair it, or exclude these pixels from the mask"
+            )
         values = values / (intensity if values.shape[1] == 3 else intensity @ LUMA)
         self.readings[:, number] = values @ LUMA if values.shape[1] == 3 else values[:, 0]
         self._colour += values
@@ -208,17 +210,19 @@ def check_lights(lights: ArrayLike, q: int) -> NDArray[np.float64]:
     if len(directions) != q:
         raise ValueError(f"there are {q} images but {len(directions)} lights; each image needs its own light")
     if q < MIN_LIGHTS:
-        raise ValueError(f"there are {q} lights; at least {MIN_LIGHTS} are needed: 3 fix a normal, more can check it")
+        raise ValueError(
+            f"there are {q} lights; at least {MIN_LIGHTS} are needed: 3 determine a normal, more can detect outliers"
+        )
     size = np.linalg.norm(directions, axis=1, keepdims=True)
     if (size == 0).any():
         raise ValueError(f"light {int(np.argmin(size))} is the zero vector; a light needs a direction")
     directions = directions / size
     sigma = np.linalg.svd(directions, compute_uv=False)
     if sigma[2] < 1e-6 * sigma[0]:
-        raise ValueError("the lights lie in one plane: such lights cannot fix a normal; add a light off that plane")
+        raise ValueError("the lights are coplanar and do not determine a normal; add a light outside their plane")
     if sigma[2] < 1e-2 * sigma[0]:
         warnings.warn(
-            f"the lights lie almost in one plane: errors of the readings grow {sigma[0] / sigma[2]:.0f}-fold across it",
+            f"the lights are almost coplanar: errors of the readings grow {sigma[0] / sigma[2]:.0f}-fold",
             LightsWarning,
             stacklevel=3,
         )
@@ -266,7 +270,7 @@ def _at_pixels(stack: NDArray[Any], region: NDArray[np.bool_] | None) -> NDArray
         flat = full.reshape(len(full), -1, full.shape[-1]) if region is None else full[:, region]
     else:
         if region is None:
-            raise ValueError(f"images of shape {stack.shape} hold pixels of a mask, but no mask was given")
+            raise ValueError(f"images of shape {stack.shape} are the pixels of a mask, but no mask was given")
         flat = stack if stack.ndim == 3 else stack[..., None]
         if flat.shape[1] != region.sum():
             raise ValueError(f"images hold {flat.shape[1]} pixels, but the mask has {int(region.sum())} set")
@@ -282,5 +286,5 @@ def _truth(normals: NDArray[Any], region: NDArray[np.bool_]) -> FloatArray:
         raise ValueError(f"true normals have shape {normals.shape}, but the mask is {region.shape}")
     inside = normals.astype(np.float64) if listed else normals[region].astype(np.float64)
     if not np.isfinite(inside).all():
-        raise ValueError("the true normals hold NaN or Inf inside the mask; leave these pixels out of it")
+        raise ValueError("the true normals hold NaN or Inf inside the mask; exclude these pixels from the mask")
     return spread(inside, region)

@@ -1,1 +1,1 @@
-"""The learned part of ``auto``: a network over (light, reading) pairs, its data, its training and its file."""
+"""The learned part of ``auto``: a network over (light, reading) pairs, its training data, training and model file."""

@@ -1,4 +1,4 @@
-"""Compiled pieces of the network of ``auto``: what it sees of a pixel, its layers, its weighted fit. All in float32."""
+"""Compiled pieces of the network of ``auto``: features of a pixel, layers, weighted fit. All in float32."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def features(
     x: NDArray[Any],
     summary: NDArray[Any],
 ) -> None:
-    """Write what the network sees of every reading and of the pixel."""
+    """Write the features of every reading and of the pixel."""
     q = o.shape[0]
     total, misfit, bright = F32(0.0), F32(0.0), F32(0.0)
     for i in range(q):

@@ -1,4 +1,4 @@
-"""The network of ``auto`` compiled for one pixel at a time: no torch, little memory, the same bits in every batch."""
+"""The network of ``auto`` compiled, one pixel at a time: no torch, little memory, bitwise identical in every batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ N_OUT = 5  # normal, albedo, logarithm of the expected error
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the network says of B pixels under q lights: normals (B, 3), albedo (B,), logits (B, q), log_error (B,)."""
+    """Output of the network for B pixels under q lights: normals (B, 3), albedo (B,), logits (B, q), log_error (B,)."""
 
     normals: NDArray[np.float32]
     albedo: NDArray[np.float32]
@@ -48,7 +48,7 @@ def weights_of(
 ) -> tuple[NDArray[np.float32], ...]:
     """Stack the weights of all rounds: for every layer (R, in, out) and (R, out).
 
-    Tensors of other sizes or with NaN are refused: compiled code does not look where an array ends.
+    Tensors of other sizes or with NaN are refused: compiled code does not check array bounds.
     """
     sizes = {
         "look": (width, N_FEATURES + state),
@@ -68,7 +68,7 @@ def weights_of(
     for layer in sizes:
         stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.weight"].T for r in range(rounds)]))
         stacked.append(np.stack([tensors[f"rounds.{r}.{layer}.bias"] for r in range(rounds)]))
-    # A row of 16 fills whole vector registers where one of 13 does not: the loops over it run twice as fast.
+    # A row of 16 fills the vector registers and one of 13 does not: loops over it run twice as fast.
     for place in (6, 7):
         short = -stacked[place].shape[-1] % 16
         stacked[place] = np.pad(stacked[place], [(0, 0)] * (stacked[place].ndim - 1) + [(0, short)])

@@ -1,7 +1,7 @@
 """The network of ``auto``: robust fits whose weights are learned, for any set of lights.
 
-It sees (light, reading) pairs as a set, in the frame of the current normal, so that it serves every rig and a turn of
-the camera about its axis changes nothing.
+Its input is a set of (light, reading) pairs, in the frame of the current normal. So it works for every rig, and
+rotating the camera about its axis changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ N_SUMMARY = 3  # of a pixel in one round
 
 @dataclass(frozen=True)
 class Refined:
-    """What the network knows after its last round.
+    """Output of the network after its last round.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Refined:
 
 
 class _Round(nn.Module):
-    """One round: look at every reading, pool, look again; give weights, a state per reading and a correction."""
+    """One round: encode every reading, pool, encode again; return weights, a state per reading and a correction."""
 
     def __init__(self, width: int, state: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Round(nn.Module):
         self.weigh = nn.Linear(width, 1 + state)
         self.gather = nn.Linear(3 * width + N_SUMMARY, width)
         self.correct = nn.Linear(width, 3)
-        # It starts as the fit it is given: no change of the weights, no correction.
+        # Untrained, it returns the given fit: no change of the weights, no correction.
         for layer in (self.weigh, self.correct):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -81,8 +81,9 @@ class ReadingNetwork(Network):
     .. math:: \tilde n_{t+1} = \arg\min_n \sum_i \sigma(w_i)\, (o_i - l_i^\top n)^2, \qquad
               n_{t+1} \propto \tilde n_{t+1} / \|\tilde n_{t+1}\| + \delta_1 e_1 + \delta_2 e_2
 
-    :math:`w_i` and :math:`\delta` come from a small perceptron shared over readings, which sees each reading, what the
-    current normal predicts for it, its light in the frame :math:`(n, e_1, e_2)` and a pooled summary of all readings.
+    :math:`w_i` and :math:`\delta` come from a small perceptron shared over readings. Its inputs are the reading,
+    the prediction of the current normal for it, its light in the frame :math:`(n, e_1, e_2)` and a pooled summary of
+    all readings.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ class ReadingNetwork(Network):
 def _frame(scaled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return n, the tangent e1 that points to the camera, and e2 = n × e1, each (B, 3)."""
     n = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1e-6)
-    # Where the surface faces the camera e1 is arbitrary; a fixed direction keeps it steady.
+    # If the surface faces the camera, e1 is arbitrary; use a fixed direction.
     e1 = scaled.new_tensor([0.0, 1e-4, 1.0]) - (n[:, 2:3] + 1e-4 * n[:, 1:2]) * n
     e1 = e1 / e1.norm(dim=1, keepdim=True).clamp_min(1e-6)
     return n, e1, torch.linalg.cross(n, e1)
@@ -139,7 +140,7 @@ def _features(
     logits: Tensor,
     lit: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return what the network sees of every reading, (B, q, F), and of the pixel, (B, 3)."""
+    """Return the features of every reading, (B, q, F), and of the pixel, (B, 3)."""
     n, e1, e2 = frame
     half = lights + lights.new_tensor([0.0, 0.0, 1.0])
     half = half / half.norm(dim=1, keepdim=True).clamp_min(1e-6)
@@ -170,7 +171,7 @@ def _weighted_fit(o: Tensor, lights: Tensor, weight: Tensor) -> Tensor:
     """Solve every pixel's 3×3 normal equations by cofactors, (B, 3)."""
     x, y, z = lights.T
     moments = torch.stack([x * x, x * y, x * z, y * y, y * z, z * z], 1)
-    weight = weight + 1e-4  # keeps the equations solvable where every reading is doubted
+    weight = weight + 1e-4  # keeps the equations solvable if all weights are small
     xx, xy, xz, yy, yz, zz = (weight @ moments).unbind(1)
     ridge = 1e-5 * (xx + yy + zz)
     xx, yy, zz = xx + ridge, yy + ridge, zz + ridge

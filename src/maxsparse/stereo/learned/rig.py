@@ -1,4 +1,4 @@
-"""The network of ``auto`` tuned to one rig of lights, and its place in the cache."""
+"""The network of ``auto`` fine-tuned to one rig of lights, and its file in the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORTEST = 0.001  # minutes
 
 
 def tuned_path(lights: FloatArray, minutes: float | None = None, *, steps: int | None = None) -> Path:
-    """Return the file of the network tuned to these lights; it is trained where it is not there.
+    """Return the file of the network fine-tuned to these lights; train it if there is none.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def tuned_path(lights: FloatArray, minutes: float | None = None, *, steps: int |
     minutes : float or None, default=None
         Time to train.
     steps : int or None, default=None
-        Steps to train, instead of `minutes`: the same weights every time.
+        Steps to train, instead of `minutes`; reproducible.
 
     Returns
     -------
@@ -33,13 +33,13 @@ def tuned_path(lights: FloatArray, minutes: float | None = None, *, steps: int |
     if minutes is not None:
         minutes = check_number(minutes, "minutes", low=SHORTEST)
     length = f"{steps} steps" if minutes is None else f"{minutes:g}"
-    # Another version of the package may come with other weights, and what was tuned from these is not theirs.
+    # Another version of the package may have other bundled weights, so tuned ones are not shared between versions.
     path = rig_file(lights, "stereo-auto", f"{length} {_bundled_digest()}")
     return made_once(path, lambda made: tune(lights, made, minutes=minutes, steps=steps))
 
 
 def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps: int | None = None) -> None:
-    """Tune the bundled network to a rig and write it, whole or, on Ctrl-C, not at all.
+    """Fine-tune the bundled network to a rig and write it atomically; on Ctrl-C nothing is written.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps:
         File to write.
     minutes : float or None, default=None
     steps : int or None, default=None
-        Instead of `minutes`: the same weights every time.
+        Instead of `minutes`; reproducible.
     """
     from maxsparse.stereo.learned.store import load_network, save_network
-    from maxsparse.stereo.learned.train import train  # torch: only where there is something to train
+    from maxsparse.stereo.learned.train import train  # torch: only for training
 
     first = load_network(bundled_path()) if bundled_path().is_file() else None
     seconds = None if minutes is None else 60 * minutes

@@ -18,7 +18,7 @@ CERTAIN = 3.0  # log odds that an inlier of the consensus fit starts with
 
 @dataclass(frozen=True)
 class Start:
-    """What the network starts from: float32 arrays, or tensors for training.
+    """Input of the network: float32 arrays, or tensors for training.
 
     Attributes
     ----------
@@ -43,21 +43,21 @@ class Start:
     lit: Any
 
     def tensors(self) -> Start:
-        """Return the same as torch tensors that share the memory."""
+        """Return torch tensors that share the memory."""
         import torch
 
         return Start(**{name: torch.from_numpy(value) for name, value in vars(self).items()})
 
 
 def first_guess(readings: FloatArray, lights: FloatArray) -> tuple[Start, Fit]:
-    """Fit by consensus and lay out what the network sees; readings (B, q), lights (q, 3)."""
-    # A dark frame that was subtracted leaves shadows a little below zero; the network has seen no such readings.
+    """Fit by consensus and return the network's input; readings (B, q), lights (q, 3)."""
+    # A subtracted dark frame leaves shadows slightly below zero; the network was not trained on such readings.
     readings = np.maximum(readings, 0.0)
     guess = consensus(readings, lights)
     level = lit_level(readings)
     lit = readings > level[:, None]
     mean = (readings * lit).sum(1) / np.maximum(lit.sum(1), 1)
-    # A highlight lifts the mean; the upper quartile behind the shadow level does not feel it.
+    # A highlight raises the mean, but not the upper quartile behind the shadow level.
     scale = np.where(level > 0, np.minimum(mean, level / SHADOW_SHARE), mean)
     scale = np.where(scale > 0, scale, 1.0)
     scaled = guess.normals * guess.albedo[:, None]

@@ -1,4 +1,4 @@
-"""The network's file: a model file like that of every network, or the older one of the bundled weights; no pickle."""
+"""The network's file: the common model format, or the older one of the bundled weights; no pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST = 1024  # of each of them
 
 
 def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
-    """Write the weights, whole or not at all.
+    """Write the weights atomically.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def save_network(network: ReadingNetwork, path: str | os.PathLike[str]) -> None:
 
 
 def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
-    """Read a network written by :func:`save_network` or by a training run, to go on training it.
+    """Read a network written by :func:`save_network` or by a training run, to continue training.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
 
 
 def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...]:
-    """Read the weights of a network as the compiled code wants them; torch is not needed."""
+    """Read the weights in the form for compiled code; torch is not needed."""
     arrays, sizes = _read(path)
     try:
         return weights_of(arrays, **sizes)
@@ -76,13 +76,13 @@ def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...
 
 
 def bundled_path() -> Path:
-    """Return where the weights that come with the package are, or would be."""
+    """Return the path of the bundled weights, whether the file exists or not."""
     return Path(str(resources.files("maxsparse.stereo.learned") / "weights.safetensors"))
 
 
 @lru_cache(maxsize=1)
 def bundled_weights() -> tuple[NDArray[np.float32], ...] | None:
-    """Return the weights that come with the package, None where they were left out."""
+    """Return the bundled weights, None if the file is missing."""
     return load_weights(bundled_path()) if bundled_path().is_file() else None
 
 
@@ -107,16 +107,16 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]],
         with safe_open(os.fspath(path), framework="np") as stream:
             metadata = stream.metadata() or {}
             if (found := _sizes(metadata)) is None:
-                raise ValueError(f"{os.fspath(path)!r} is no network of photometric stereo")
+                raise ValueError(f"{os.fspath(path)!r} is not a network for photometric stereo")
             sizes = {name: check_integer(int(found[name]), name, low=1, high=LARGEST) for name in SIZES}
             names = [name for name in stream.keys() if not name.startswith("arrays/")]  # noqa: SIM118
             return {name.removeprefix("weights/"): stream.get_tensor(name) for name in names}, sizes
-    except Exception as error:  # whatever a damaged file makes a parser raise
+    except Exception as error:  # parsers raise anything for a damaged file
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
 
 
 def _sizes(metadata: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return where the sizes are: in the bundled file and older ones among the metadata, else in a model's header."""
+    """Return the sizes: from the metadata in the bundled and older files, else from the model header."""
     if metadata.get("format") == FORMAT:
         return metadata
     header = parse_json(metadata.get("maxsparse", "null"))

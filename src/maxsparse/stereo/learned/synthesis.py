@@ -1,4 +1,4 @@
-"""Readings that look like real ones: random normals, materials, shadows, bounced light, noise and bad photographs.
+"""Realistic synthetic readings: random normals, materials, shadows, interreflections, noise and bad photographs.
 
 One call renders B independent surface points under one rig of q lights. Directions are in the frame of the package:
 x right, y up, z to the camera.
@@ -20,7 +20,7 @@ __all__ = ["Readings", "sample_lights", "sample_readings"]
 
 @dataclass(frozen=True)
 class Readings:
-    """Rendered readings with what is true about them.
+    """Rendered readings with the true normals and inliers.
 
     Attributes
     ----------
@@ -63,13 +63,13 @@ def sample_lights(q: int, generator: torch.Generator) -> Tensor:
     angle = 2 * math.pi * (place // rings) / max(1, math.ceil(q / rings)) + (place % rings) * 0.7
     z = heights[place % rings] + 0.02 * torch.randn(q, generator=generator)
     lights = _polar(z.clamp(0.1, 0.99), angle)
-    return torch.cat([lights[:-1], _unit(torch.tensor([[0.05, 0.02, 1.0]]))])  # one ring alone would be too poor
+    return torch.cat([lights[:-1], _unit(torch.tensor([[0.05, 0.02, 1.0]]))])  # one ring alone is nearly coplanar
 
 
 def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> Readings:
     """Render `count` independent surface points under the rig `lights` (q, 3)."""
     n = _sample_normals(count, generator)
-    # The lights are known to about half a degree only, and their intensities to a per cent or two.
+    # Light directions have errors of about half a degree, intensities of one or two per cent.
     jitter = _uniform(1, 0.0, 0.01, generator)
     L = _unit(lights + jitter * torch.randn(lights.shape, generator=generator))
     diffuse, specular = _materials(n, L, generator)
@@ -85,7 +85,7 @@ def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> R
 
 
 def _sample_normals(count: int, generator: torch.Generator) -> Tensor:
-    """Six in ten normals as an object's silhouette shows them (density cos θ), the rest evenly over the hemisphere."""
+    """Six in ten normals as in a picture of a convex object (density cos θ), the rest uniform on the hemisphere."""
     z = torch.rand(count, generator=generator)
     z = torch.where(torch.rand(count, generator=generator) < 0.6, z.sqrt(), z).clamp(0.03, 0.9999)
     return _polar(z, 2 * math.pi * torch.rand(count, generator=generator))
@@ -129,15 +129,15 @@ def _materials(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Tensor
 
 
 def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return which lights reach the points, and what light comes by way of neighbours, each (B, q).
+    """Return which lights reach the points, and the light reflected by neighbours, each (B, q).
 
-    A neighbour stands in direction d and fills a cone: it blocks the lights in that cone, and sends on the light
-    that falls on it, as a diffuse patch with a normal of its own would.
+    A neighbour in direction d fills a cone: it blocks the lights in that cone, and reflects the light that falls on it
+    like a diffuse patch with its own normal.
     """
     B = len(n)
     visible = torch.ones(B, len(L))
     bounced = torch.zeros(B, len(L))
-    enclosed = torch.rand(B, 1, generator=generator)  # most points are open, some lie in a fold
+    enclosed = torch.rand(B, 1, generator=generator)  # most points are open, some are in a fold
     for chance in (0.55, 0.75, 0.85):
         here = (enclosed > chance).float()
         d = _unit(torch.randn(B, 3, generator=generator) * torch.tensor([1.0, 1.0, 0.6]))
@@ -154,7 +154,7 @@ def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Ten
 
 
 def _photograph(values: Tensor, generator: torch.Generator) -> Tensor:
-    """Turn light into readings: noise, saturation, and now and then a photograph that went wrong."""
+    """Turn light into readings: noise, saturation, and occasionally a bad photograph."""
     B, q = values.shape
     scale = values.mean(1, keepdim=True) + 1e-9
     relative = 10 ** _uniform((B, 1), -3.5, -1.5, generator)

@@ -1,7 +1,8 @@
-"""Train the network of ``auto`` on synthetic readings, so that it serves every rig, or tune it to one.
+"""Train the network of ``auto`` on synthetic readings for every rig, or fine-tune it to one.
 
 ``python -m maxsparse.stereo.learned.train OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
-beside it a checkpoint until the run is finished. After a kill the same command goes on and ends with the same bits.
+next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
+identical.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ READINGS = 24_000  # in a batch
 SETTINGS = training.Settings(
     learning_rate=2e-3, weight_decay=1e-4, batch_size=READINGS, warmup=0.02, clip=1.0, samples=15_000 * READINGS
 )
-# One validation, at the end: whatever the tuning has come to is what the caller gets. It is short, and its first steps
-# must not spoil what the network knows already.
+# One validation, at the end: the caller gets the final weights. Tuning is short, and its first steps must not damage
+# the pretrained network.
 TUNING = SETTINGS.but(warmup=0.3, rounds=1)
 VALIDATION_RIGS = (8, 16, 40, 96)  # lights
 VALIDATION_SEED = 10**6
-FINE = 0.005  # radians: the loss counts larger angles by their ratio too
+FINE = 0.005  # radians: the loss also has the logarithm of larger angles
 
 
 class ReadingsTask:
-    """Learn normals from synthetic readings, with a new rig for every batch, so that rigs never seen are served.
+    """Learn normals from synthetic readings, with a new rig for every batch, to generalise to unseen rigs.
 
-    Rig and readings of a batch come from the seed and from its number alone. The settings' batch size counts readings:
-    a batch under q lights has that many divided by q surface points, so that all cost about the same. It is for the
-    CPU.
+    Rig and readings of a batch depend only on the seed and its number. The batch size in the settings counts readings:
+    a batch under q lights has that number divided by q surface points, so that all batches cost about the same. CPU
+    only.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class ReadingsTask:
     validation_readings : int, default=24000
         Readings per rig in the validation set.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of everything that is drawn.
+        Seed of rigs and readings.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ReadingsTask:
         }
 
     def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Start, Readings]:
-        """Return where the network starts and what is true; processes have equally many of the points."""
+        """Return inputs and true normals; all processes get equally many points."""
         if device.type != "cpu":
             raise ValueError(f"device must be 'cpu' for readings, got {str(device)!r}; train with device=\"cpu\"")
         generator = torch.Generator().manual_seed(int(np.random.default_rng([self.seed, number]).integers(2**63)))
@@ -96,7 +97,7 @@ class ReadingsTask:
         return training_loss(network(start), truth)
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
-        """Return the mean angular error under rigs that are never trained on, or under the one that is given.
+        """Return the mean angular error under validation rigs, or under the given one.
 
         ``score`` is minus its mean over the rigs.
         """
@@ -128,12 +129,12 @@ def _start(truth: Readings, lights: Tensor) -> Start:
 
 
 def training_loss(refined: Refined, truth: Readings) -> Tensor:
-    """Angles of every round, the last one counting most, with the logarithm for small ones; labels; own error."""
+    """Sum of three losses: angles of every round (the last counts most), inlier labels, expected error."""
     total = refined.normals.new_zeros(())
     for number, normals in enumerate(refined.path):
         angle = _angle(normals, truth.normals)
         weight = 0.3 if number < len(refined.path) - 1 else 1.0
-        # Never below zero: the loop sees divergence in how many times its first value the loss has become.
+        # Never below zero: the loop detects divergence by the ratio of the loss to its first value.
         total = total + weight * (angle.mean() + 0.02 * torch.log1p(angle / FINE).mean())
     labels = nn.functional.binary_cross_entropy_with_logits(refined.logits, truth.inliers.float())
     target = torch.log(_angle(refined.normals, truth.normals).detach() + 0.003)
@@ -154,19 +155,19 @@ def train(
     seed: int = 0,
     progress: bool = False,
 ) -> ReadingNetwork:
-    """Train on synthetic readings, for some time or for a number of steps, with the settings for tuning.
+    """Train on synthetic readings for a given time or number of steps, with the settings for fine-tuning.
 
     Parameters
     ----------
     seconds : float or None, default=None
-        Time to train; the learning rate falls along a cosine over it. How many steps that makes follows from the
-        machine, so the result is not the same everywhere.
+        Time to train, with cosine decay of the learning rate. The number of steps depends on the machine, so the result
+        is not reproducible.
     steps : int or None, default=None
-        Steps to train, instead of `seconds`: a seed then gives the same weights every time.
+        Steps to train, instead of `seconds`; reproducible for a given seed.
     network : ReadingNetwork or None, default=None
-        Where to go on from; it is left as it is. None starts afresh.
+        Network to start from; it is not changed. None starts from scratch.
     lights : ndarray of shape (q, 3) or None, default=None
-        Rig that every step uses. None draws a fresh one of 6 to 100 lights at every step.
+        Rig of every step. None draws a new one of 6 to 100 lights for every step.
     seed : int, default=0
         Seeds the first weights and the data.
     progress : bool, default=False
@@ -180,9 +181,9 @@ def train(
     Raises
     ------
     InterruptedTraining
-        Ctrl-C or SIGTERM came.
+        On Ctrl-C or SIGTERM.
     DivergenceError
-        The loss or the gradient stayed NaN or infinite.
+        If the loss or the gradient remains NaN or infinite.
     """
     if (seconds is None) == (steps is None):
         raise ValueError("give either seconds or steps")
@@ -202,7 +203,7 @@ def _new_network(seed: int) -> ReadingNetwork:
 
 def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
-    steps: Annotated[int | None, typer.Option(min=1, help="Batches in the whole run, 15,000 by default.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Total number of batches, 15,000 by default.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Time to train; with --steps, the shorter.")] = None,
     go_on_from: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Weights to start from (.safetensors).")
@@ -210,7 +211,7 @@ def main(
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rigs and readings.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
 ) -> None:
-    """Train on the CPU; where OUTPUT has a checkpoint beside it, go on from there."""
+    """Train on the CPU; resume if there is a checkpoint next to OUTPUT."""
     try:
         network = _new_network(seed) if go_on_from is None else load_network(go_on_from)
     except ValueError as error:

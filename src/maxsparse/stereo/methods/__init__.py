@@ -1,6 +1,6 @@
 """Methods of photometric stereo: ``method(readings, lights, …) -> Fit``, one file each.
 
-Rows of `readings` (P, q) are pixels, rows of `lights` (q, 3) unit directions. A method is loaded when it is first used.
+Rows of `readings` (P, q) are pixels, rows of `lights` (q, 3) unit directions. Methods are loaded on first use.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def find_method(name: str) -> Callable[..., Fit]:
 
 
 def register(name: str, method: Callable[..., Fit]) -> None:
-    """Add a method of your own, so that :func:`maxsparse.stereo.estimate_normals` knows it by name.
+    """Register your own method for :func:`maxsparse.stereo.estimate_normals`.
 
     Parameters
     ----------
     name : str
-        A name that is not taken.
+        A name that is not in use.
     method : callable
-        ``method(readings, lights, **options) -> Fit``; it is handed a generator if it has a parameter `rng`.
+        ``method(readings, lights, **options) -> Fit``; it gets a generator if it has a parameter `rng`.
     """
     if name in METHODS:
-        raise ValueError(f"a method named {name!r} exists already; choose another name")
+        raise ValueError(f"a method named {name!r} already exists; choose another name")
     METHODS[name] = method
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
-    """Refuse an option that the method of that name does not take."""
+    """Raise an error for options that the method does not have."""
     parameters = inspect.signature(find_method(name)).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -59,5 +59,5 @@ def check_options(name: str, options: Iterable[str]) -> None:
 
 
 def takes_rng(method: Callable[..., Fit]) -> bool:
-    """Tell whether a method draws random numbers."""
+    """Return whether a method uses random numbers."""
     return "rng" in inspect.signature(method).parameters

@@ -1,4 +1,4 @@
-"""What every method returns for a batch of pixels, before it is laid out as a picture."""
+"""Result of every method for a batch of pixels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fit:
     Attributes
     ----------
     normals : ndarray of shape (P, 3)
-        Unit vectors; zero where the readings fix no normal.
+        Unit vectors; zero where the readings do not determine a normal.
     albedo : ndarray of shape (P,)
         Diffuse reflectance, in the units of the readings.
     inliers : ndarray of shape (P, q), bool
@@ -30,8 +30,8 @@ class Fit:
     confidence : ndarray of shape (P,)
         From 0 to 1.
     rivals : ndarray of shape (P, K, 3) or None
-        Other normals, scaled by the albedo, that the readings of a pixel leave open; zero where there is none. Once
-        all pixels of a scene are there, neighbours decide (:func:`maxsparse.stereo.methods.neighbours.decide`).
+        Other possible normals of a pixel, scaled by the albedo; zero where there is none. Once all pixels of a scene
+        are fitted, neighbours decide (:func:`maxsparse.stereo.methods.neighbours.decide`).
     """
 
     normals: FloatArray
@@ -56,7 +56,7 @@ class Fit:
 
     @classmethod
     def join(cls, fits: Sequence[Fit]) -> Fit:
-        """Put the fits of several batches of pixels together."""
+        """Concatenate the fits of several batches of pixels."""
         if len(fits) == 1:
             return fits[0]
         names = ["normals", "albedo", "inliers", "confidence"]
@@ -68,12 +68,12 @@ class Fit:
 def agreement(
     readings: FloatArray, lights: FloatArray, scaled: FloatArray, inliers: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    r"""Confidence of a fit from what its inliers say, (P,).
+    r"""Confidence of a fit from its inliers, (P,).
 
     .. math:: \frac{k - 3}{k + 1} \cdot \frac{1}{1 + (10\, s / \rho)^2}
 
-    with k inliers of root mean square error s (three degrees of freedom spent) and the albedo ρ: many readings beyond
-    the three that any normal explains, to within a few per cent of the albedo.
+    with k inliers of root mean square error s (three degrees of freedom used) and albedo ρ: high if many more readings
+    than the three that any normal explains agree to within a few per cent of the albedo.
     """
     predicted = np.maximum(np.einsum("pi,qi->pq", scaled, lights), 0.0)
     count = inliers.sum(axis=1)

@@ -1,7 +1,7 @@
-"""Compiled pieces that the methods share: 3×3 fits of one pixel's readings, and an order statistic.
+"""Compiled functions shared by the methods: 3×3 fits of one pixel's readings, and an order statistic.
 
-A pixel is handled by one thread in a fixed order of operations, so that its answer does not depend on its batch.
-Readings are in units of the pixel's own brightness wherever a threshold is an absolute number.
+One thread handles a pixel in a fixed order of operations, so that its result does not depend on its batch.
+Where thresholds are absolute numbers, readings are in units of the pixel's brightness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 
-SLICES = 64  # pixels are dealt out as strided slices: hard ones that stand together do not end up on one thread
+SLICES = 64  # pixels are distributed as strided slices, so that one thread does not get all hard neighbouring pixels
 
 
 @kernel(fast=True)
@@ -39,7 +39,7 @@ def moments(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any]) -> tuple[fl
 def cofactors(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> tuple[float, ...]:
     """Return the cofactors 00, 01, 02, 11, 12, 22 of a symmetric 3×3 matrix, and its determinant.
 
-    In scalars: an array for so small a system would cost more than the sums it is made of.
+    In scalars: allocating an array would cost more than the sums.
     """
     c00, c01, c02 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
     c11, c12, c22 = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
@@ -48,7 +48,7 @@ def cofactors(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) 
 
 @kernel(fast=True)
 def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]) -> bool:
-    """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is left alone where the lights in use are coplanar."""
+    """Weighted least squares x = argmin Σ w_i (o_i − l_iᵀx)²; x is unchanged if the lights in use are coplanar."""
     xx, xy, xz, yy, yz, zz, b0, b1, b2 = moments(o, L, weights)
     c00, c01, c02, c11, c12, c22, determinant = cofactors(xx, xy, xz, yy, yz, zz)
     size = (xx + yy + zz) / 3.0
@@ -63,7 +63,7 @@ def fit(o: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], x: NDArray[Any]
 
 @kernel(fast=True)
 def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArray[Any]) -> bool:
-    """Solve for the x that explains readings i, j and k exactly; False where their lights are nearly coplanar."""
+    """Solve for the x that explains readings i, j and k exactly; False if their lights are nearly coplanar."""
     ax, ay, az = L[i, 0], L[i, 1], L[i, 2]
     bx, by, bz = L[j, 0], L[j, 1], L[j, 2]
     cx, cy, cz = L[k, 0], L[k, 1], L[k, 2]

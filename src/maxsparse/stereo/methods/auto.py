@@ -1,4 +1,4 @@
-"""The method to use: consensus on lit readings, refined by a network that has seen what real outliers look like."""
+"""The default method: consensus on lit readings, refined by a network trained on realistic outliers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from maxsparse.stereo.methods.redescending import Refit, redescending
 __all__ = ["auto"]
 
 HALF_SURE = 6.0  # degrees of expected error at which the confidence is one half
-NEAR = 5.0  # degrees: fits further apart than this differ in kind, and are not averaged unless most readings agree
-# Share of the lit readings, and weight in all, that the refit needs to be believed against the network: under 8 and 10
-# lights it would win by four or five readings that agree by chance.
+NEAR = 5.0  # degrees: fits further apart than this are not averaged unless most readings agree
+# Share of the lit readings, and total weight, that the refit needs to overrule the network: under 8 and 10 lights,
+# four or five readings that agree by chance would be enough otherwise.
 MOST, MANY = 0.6, 6.0
-DOUBT = 2.0  # the refit knows its scatter but not its bias, so its expected error is taken this many times
-CLEAN = 0.01  # of the albedo: scatter up to which readings pass for matt; beyond it the refit loses its say
+DOUBT = 2.0  # factor on the refit's expected error, which contains its scatter but not its bias
+CLEAN = 0.01  # of the albedo: scatter up to which readings count as matt; above it the refit is ignored
 OPEN = 4.0  # degrees between network and refit above which neighbours decide
 
 
@@ -34,7 +34,7 @@ def auto(
     model: str | os.PathLike[str] | None = None,
     minutes: float | None = None,
 ) -> Fit:
-    """Fit by consensus, let a network weigh every reading anew, and blend it with a robust refit.
+    """Fit by consensus, reweight the readings with a network, and blend with a robust refit.
 
     Parameters
     ----------
@@ -42,28 +42,29 @@ def auto(
     lights : ndarray of shape (q, 3)
     model : path or None, default=None
         File of the network's weights, from ``python -m maxsparse.stereo.learned.train`` or from
-        :func:`maxsparse.stereo.learned.store.save_network`. None takes the bundled ones, which serve every rig, unless
-        `minutes` is given.
+        :func:`maxsparse.stereo.learned.store.save_network`. None uses the bundled ones, which work for every rig,
+        unless `minutes` is given.
     minutes : float or None, default=None
-        Time to tune the bundled network to these lights: once per rig and length of training, then it is taken from the
-        cache folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows how far
-        it is. None does not tune.
+        Time to fine-tune the bundled network to these lights, once per rig and training time; it is stored in the cache
+        folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows the progress.
+        None does not fine-tune.
 
     Returns
     -------
     fit : Fit
-        ``inliers`` are the lit readings that the network gives more than even odds; ``confidence`` falls from 1 to 0
-        with the angular error it expects, 1/2 at 6 degrees. ``rivals`` are there where network and refit disagree.
+        ``inliers`` are the lit readings to which the network gives a probability above one half; ``confidence`` falls
+        from 1 to 0 with the expected angular error, 1/2 at 6 degrees. ``rivals`` are set where network and refit
+        disagree.
 
     See Also
     --------
     maxsparse.stereo.learned.model.ReadingNetwork : The network.
-    maxsparse.stereo.methods.consensus.consensus : Where it starts, and what it is where no network is bundled.
+    maxsparse.stereo.methods.consensus.consensus : The first fit, and the result if no network is bundled.
     maxsparse.stereo.methods.redescending.redescending : The refit.
-    maxsparse.stereo.methods.neighbours.decide : Who decides where the two disagree.
+    maxsparse.stereo.methods.neighbours.decide : Decides where the two disagree.
     """
     if model is not None and minutes is not None:
-        raise ValueError("give either model or minutes: a network that was read from a file is not tuned")
+        raise ValueError("give either model or minutes: a network from a file is not fine-tuned")
     path = tuned_path(lights, minutes) if minutes is not None else model
     weights = bundled_weights() if path is None else read_once(path)
     start, guess = first_guess(np.asarray(readings, dtype=np.float64), lights)
@@ -89,11 +90,11 @@ def auto(
 
 
 def _share(error: FloatArray, refit: Refit, gap: FloatArray, n_lit: NDArray[np.intp]) -> FloatArray:
-    """Return the weight (P,) of the refit beside the network's normals, of which 1 − share is left.
+    """Return the weight (P,) of the refit; the network's normals have weight 1 − share.
 
-    By their expected errors, where readings are matt: there the refit is the more exact of the two. It says nothing
-    where it rests on few readings or its residuals scatter. Far from the network one of the two is plainly wrong, and
-    that is the network only where most readings agree on something else.
+    For matt readings the weight follows from the expected errors: there the refit is more accurate. It is 0 if the
+    refit has few readings or scattered residuals. If network and refit are far apart, one of them is wrong: the
+    network only if most readings agree with the refit.
     """
     resting = refit.support / np.maximum(n_lit, 1)
     share = error**2 / (error**2 + (DOUBT * refit.error) ** 2)
@@ -104,7 +105,7 @@ def _share(error: FloatArray, refit: Refit, gap: FloatArray, n_lit: NDArray[np.i
 
 
 def _rivals(learned: FloatArray, refit: FloatArray, open_: NDArray[np.bool_]) -> FloatArray:
-    """Return what neighbours may choose from, (P, 3, 3): the refit, the network's normal, and the one between."""
+    """Return the candidates for the neighbours' decision, (P, 3, 3): refit, network, and the normal between."""
     between = _unit(_unit(learned) + _unit(refit))
     length = (np.linalg.norm(learned, axis=1) + np.linalg.norm(refit, axis=1))[:, None] / 2.0
     return np.where(open_[:, None, None], np.stack([refit, learned, between * length], axis=1), 0.0)

@@ -1,4 +1,4 @@
-"""Trimmed consensus on lit readings: the best fit to the better half of what is not in shadow."""
+"""Trimmed consensus: the best fit to the better half of the readings that are not in shadow."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from maxsparse.stereo.methods._kernels import SLICES, fit, fit_three, kth_smalle
 
 __all__ = ["consensus", "lit_level"]
 
-TRIPLES = 40  # elemental starts tried per pixel, besides the bands
+TRIPLES = 40  # elemental starts per pixel, in addition to the bands
 BANDS = ((0.0, 1.0), (0.0, 0.6), (0.2, 0.8), (0.1, 0.5), (0.4, 0.9))  # of ranked brightness, as starts
-KEPT = 4  # best starts that are concentrated
+KEPT = 4  # best starts that get concentration steps
 SHADOW_SHARE = 0.06  # of the pixel's upper quartile; below it a reading carries no direction
 
 
@@ -29,7 +29,7 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
               \text{ lit}
 
     :math:`r_{(1)} \le r_{(2)} \le \ldots` are the ordered residuals and h is the share of the lit readings, at least
-    four. Readings at the shadow level are known outliers and take no part.
+    four. Readings at the shadow level are known outliers and not used.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
     lights : ndarray of shape (q, 3)
         Unit directions as rows.
     share : float, default=0.5
-        Share of the lit readings to trust.
+        Share of the lit readings assumed to be inliers.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
     -----
     Least trimmed squares with concentration steps [1]_. The starts are triples of readings in a fixed order and
     least-squares fits of bands of ranked brightness, since highlights are the brightest readings and shadows the
-    darkest [2]_. The last fit takes every lit reading within 2.5 robust standard deviations, so the number of inliers
-    is free.
+    darkest [2]_. The last fit uses every lit reading within 2.5 robust standard deviations, so the number of inliers
+    is not fixed.
 
     References
     ----------
@@ -70,8 +70,8 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
 def lit_level(readings: FloatArray) -> NDArray[np.float64]:
     """Return the level (P,) below which a pixel's reading counts as shadow.
 
-    It is a share of the pixel's upper quartile: ambient and bounced light lift shadows above zero, and a highlight
-    must not push the diffuse readings below the level.
+    It is a share of the pixel's upper quartile: ambient light and interreflections raise shadows above zero, and a
+    highlight must not push the diffuse readings below the level.
     """
     P, q = readings.shape
     levels = np.zeros(P)
@@ -80,12 +80,12 @@ def lit_level(readings: FloatArray) -> NDArray[np.float64]:
 
 
 def _triples(q: int) -> NDArray[np.float64]:
-    """Return starts as positions in [0, 1) of a pixel's list of lit readings, (T, 3): spread out, always the same."""
+    """Return starts as positions in [0, 1) of a pixel's list of lit readings, (T, 3): spread out, fixed."""
     rng = np.random.default_rng(q)
     if q <= 7:
         chosen = np.array(list(combinations(range(q), 3)), dtype=np.float64)
         return (chosen[rng.permutation(len(chosen))[:TRIPLES]] + 0.5) / q
-    # One position in each third, turned by a random offset: three equal positions cannot come out.
+    # One position in each third, shifted by a random offset: the three are always different.
     return (np.arange(3) / 3 + rng.random((TRIPLES, 3)) / 3 + rng.random((TRIPLES, 1))) % 1.0
 
 
@@ -132,11 +132,11 @@ def _consensus_rows(
                     if scratch[1, i] > 0.0:
                         inliers[row, index[i]] = True
                         count += 1
-                # The same measure as `agreement` of the other methods.
+                # The same measure as `agreement` in the other methods.
                 if trusted and size > 0.0:
                     confidence[row] = (count - 3.0) / (count + 1.0) / (1.0 + (10.0 * error / size) ** 2)
             if best[0] == 0.0 and best[1] == 0.0 and best[2] == 0.0:
-                for i in range(q):  # too dark or too few lit lights: all that is left is everything
+                for i in range(q):  # too dark or too few lit readings: use all of them
                     scratch[1, i] = 1.0
                 fit(o[row], L, scratch[1], best)
             normals[row, 0], normals[row, 1], normals[row, 2] = best[0], best[1], best[2]
@@ -154,7 +154,7 @@ def _consensus_one(
 ) -> tuple[bool, float]:
     """Fit one pixel's lit readings; the weights of the last fit are left in scratch[1], its error is returned."""
     m = o.shape[0]
-    # At least (m + 4) // 2: below it three unknowns can be fitted to outliers as well as to the rest.
+    # At least (m + 4) // 2: with fewer, three unknowns fit outliers as well as inliers.
     h = min(m, max((m + 4) // 2, int(np.ceil(share * m))))
     residual, weights, work = scratch[0, :m], scratch[1, :m], scratch[2, :m]
     goals, starts = np.full(KEPT, np.inf), np.empty((KEPT, 3))
@@ -249,7 +249,7 @@ def _trim(
     weights: NDArray[Any],
     work: NDArray[Any],
 ) -> float:
-    """Weigh the h best readings 1, the rest 0, and return the sum of their squared residuals."""
+    """Give the h best readings weight 1, the rest 0; return the sum of their squared residuals."""
     m = o.shape[0]
     for i in range(m):
         r = o[i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
@@ -275,7 +275,7 @@ def _widen(
     """Refit to every reading within 2.5 standard deviations of the trimmed fit; return the inliers' RMS error."""
     m = o.shape[0]
     size2 = best[0] ** 2 + best[1] ** 2 + best[2] ** 2
-    # The best half of gaussian residuals has a seventh of their variance; three degrees of freedom are spent.
+    # The best half of gaussian residuals has a seventh of their variance; three degrees of freedom are used.
     variance = goal / max(h - 3, 1) * (1.0 + 6.0 * (m - h) / m)
     limit = max(6.25 * variance, 1e-6 * size2)
     total, count = 0.0, 0

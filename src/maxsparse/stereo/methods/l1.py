@@ -15,11 +15,11 @@ from maxsparse.stereo.methods._kernels import SLICES, fit
 
 __all__ = ["l1"]
 
-MAX_STEPS = 200  # a safeguard: a few tens are enough
+MAX_STEPS = 200  # a safeguard: a few dozen are enough
 
 
 def l1(readings: FloatArray, lights: FloatArray) -> Fit:
-    r"""Fit the normal with the sparsest-looking outliers in the ℓ1 sense.
+    r"""Fit the normal with the smallest ℓ1 norm of the outliers.
 
     .. math:: \min_{\tilde n} \|o - L \tilde n\|_1
               \;=\; \min_e \|e\|_1 \;\text{ s.t. }\; \Phi o = \Phi e
@@ -36,9 +36,9 @@ def l1(readings: FloatArray, lights: FloatArray) -> Fit:
 
     Notes
     -----
-    At a solution three residuals vanish. From such a vertex, three edges lead away, along each of which two of the
-    three stay zero; the best point of an edge is a weighted median [1]_. The walk ends where no edge improves, which is
-    the minimum since the objective is convex. A relative shift of 1e-10 keeps more than three residuals from vanishing
+    At a solution three residuals vanish. From such a vertex, three edges start, along each of which two of the three
+    stay zero; the best point of an edge is a weighted median [1]_. If no edge improves, this is the minimum, since the
+    objective is convex. A relative shift of 1e-10 keeps more than three residuals from vanishing
     at once.
 
     References
@@ -118,7 +118,7 @@ def _line_search(
     total = 0.0
     for i in range(q):
         slope[i] = L[i, 0] * d[0] + L[i, 1] * d[1] + L[i, 2] * d[2]
-        if abs(slope[i]) < 1e-12:  # this reading is zero along the whole line, or does not feel it
+        if abs(slope[i]) < 1e-12:  # this reading does not change along the line
             slope[i], ratio[i] = 0.0, np.inf
         else:
             ratio[i] = residual[i] / slope[i]

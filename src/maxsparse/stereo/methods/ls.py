@@ -11,7 +11,7 @@ __all__ = ["ls"]
 
 
 def ls(readings: FloatArray, lights: FloatArray) -> Fit:
-    r"""Fit the normal to all readings alike.
+    r"""Fit the normal to all readings with equal weights.
 
     .. math:: \min_{\tilde n} \|o - L \tilde n\|_2^2, \qquad \tilde n = \rho\, n
 
@@ -30,6 +30,6 @@ def ls(readings: FloatArray, lights: FloatArray) -> Fit:
     .. [1] R. Woodham, "Photometric method for determining surface orientation from multiple images", Optical
        Engineering 19(1), 1980.
     """
-    scaled = np.einsum("pq,iq->pi", readings, np.linalg.pinv(lights))  # not BLAS: a pixel's bits ignore its batch
+    scaled = np.einsum("pq,iq->pi", readings, np.linalg.pinv(lights))  # not BLAS: its rounding depends on the batch
     inliers = np.ones(readings.shape, dtype=np.bool_)
     return Fit.from_scaled(scaled, inliers, agreement(readings, lights, scaled, inliers))

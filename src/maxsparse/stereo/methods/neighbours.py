@@ -1,4 +1,4 @@
-"""Where the readings of a pixel leave two normals open, its neighbours decide."""
+"""If two normals are possible for a pixel, its neighbours decide."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from maxsparse.stereo.methods._fit import Fit
 __all__ = ["decide", "lay_out"]
 
 ROUNDS = 3
-CAP = 30.0  # degrees: a neighbour further off is across an edge, and how far does not matter
+CAP = 30.0  # degrees: larger differences are edges, and their size does not matter
 HANDICAP = 0.5  # degrees by which a rival must be better than the normal that the readings prefer
-ALBEDO = 10.0  # degrees that a factor e between the albedo and that around counts as
+ALBEDO = 10.0  # degrees that a factor e between the albedo and that of the surroundings counts as
 
 
 def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
-    r"""Replace normals by those of their rivals that fit better into their surroundings.
+    r"""Replace normals by rivals that fit better to the surroundings.
 
     .. math:: \min_c \; \frac{\sum_j w_j \min(\angle(n_c, n_j), 30°)}{\sum_j w_j}
               + 10° \min(|\log \rho_c - \operatorname{med} \log \rho|, 1)
 
-    over a pixel's normal and its rivals c. j runs over the eight neighbours, :math:`w_j` is their confidence, falling
-    off with the distance, and the median is over the 5×5 pixels around. Pixels without rivals stay as they are.
+    over a pixel's normal and its rivals c. j runs over the eight neighbours, :math:`w_j` is their confidence,
+    decreasing with distance, and the median is over the surrounding 5×5 pixels. Pixels without rivals are not changed.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
 
     Notes
     -----
-    Three rounds, in each of which every pixel looks at the normals of the round before, so that neither the order of
-    the pixels nor the number of threads matters.
+    Three rounds; each uses the normals of the previous round, so that the result depends neither on the order of the
+    pixels nor on the number of threads.
     """
     if fit.rivals is None or not len(fit.normals):
         return replace(fit, rivals=None)
@@ -87,7 +87,7 @@ def _decide_rows(
     pick: NDArray[Any],
     after: NDArray[Any],
 ) -> None:
-    """Choose for every open pixel; `pick` (P,) is the choice of the round before, `after` that of this one."""
+    """Choose for every open pixel; `pick` (P,) is the choice of the previous round, `after` that of this one."""
     for number in prange(open_.shape[0]):
         p = open_[number]
         around = np.empty(24)

@@ -1,4 +1,4 @@
-"""The paper's method: a residual network scores the outliers, and the four readings it doubts least give the normal."""
+"""The paper's method: a residual network scores outliers; the four readings with the lowest scores give the normal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["network", "train_network"]
 
 INLIERS = 4  # readings that the normal is fitted to
-DEVIATION = 0.5  # of an outlier's value, where the pixel's brightest reading is 1
+DEVIATION = 0.5  # of outliers, relative to the pixel's brightest reading
 
 
 def network(
@@ -46,14 +46,14 @@ def network(
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
     model : path or None, default=None
-        File of the network for this rig. None looks into the cache folder (the environment variable MAXSPARSE_CACHE,
-        else ``~/.cache/maxsparse``) and trains one there if there is none yet.
+        File of the network for this rig. None uses the one in the cache folder (the environment variable
+        MAXSPARSE_CACHE, else ``~/.cache/maxsparse``); if there is none, it is trained.
     minutes : float, default=10.0
-        Time to train where that is needed: once per rig and length of training. A terminal shows how far it is.
+        Time to train, once per rig and training time. A terminal shows the progress.
     inliers : int, default=4
-        Number of readings that the normal is fitted to; the paper has 4 for every q.
+        Number of readings used for the normal; the paper uses 4 for every q.
     device : str, default="auto"
-        Where the network is trained and run; ``"auto"`` takes CUDA where there is one.
+        Device for training and inference; ``"auto"`` uses CUDA if available.
 
     Returns
     -------
@@ -61,8 +61,8 @@ def network(
 
     Notes
     -----
-    Section "Practical Application: Photometric Stereo" of the paper. The lights fix Φ, so one network serves every
-    scene under them.
+    Section "Practical Application: Photometric Stereo" of the paper. The lights determine Φ, so one network works for
+    every scene under them.
     """
     inliers = check_integer(inliers, "inliers", low=3, high=len(lights))
 
@@ -92,7 +92,7 @@ def train_network(
     rng: int = 0,
     **options: Any,
 ) -> None:
-    """Train the paper's network for a rig and write it to a file, whole or not at all.
+    """Train the paper's network for a rig and write it to a file atomically.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def train_network(
     path : str or path
         File to write.
     outliers : (int, int) or None, default=None
-        Range [d1, d2] that the number of outliers is drawn from, evenly; None is 1 to q − 4.
+        Range [d1, d2] of the number of outliers, drawn uniformly; None is 1 to q − 4.
     minutes : float or None, default=10.0
-        Time to train; None leaves it to ``samples=`` in the options.
+        Time to train; None if ``samples=`` is among the options.
     rng : int, default=0
         Seed.
     **options
@@ -111,26 +111,26 @@ def train_network(
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C: no file is written, because half a training would be taken for a whole one afterwards.
+        On Ctrl-C: no file is written, because a partly trained network would later be used as a complete one.
     """
     from maxsparse import training
 
     q, target = len(lights), Path(path)
     low, high = (1, max(1, q - INLIERS)) if outliers is None else outliers
     Phi = dictionaries.lighting(lights)
-    # Random outliers cannot be told once they fill all of Φ's rows, so the support stays below them.
+    # Random outliers cannot be identified if there are as many as rows of Φ, so the support is smaller.
     sparsity = (low, min(high, Phi.shape[0]))
     problem: dict[str, Any] = {"sparsity": sparsity, "amplitudes": _gaussian, "rng": rng}
     with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", dir=target.parent) as folder:
         made = Path(folder) / target.name
         _, report = training.fit(Phi, "residual", **problem, minutes=minutes, output=made, **options)
-        if not report.finished:  # the first Ctrl-C ends the training and not the program
+        if not report.finished:  # the first Ctrl-C ends the training, not the program
             raise KeyboardInterrupt
         os.replace(made, target)
 
 
 def cached_path(lights: FloatArray, minutes: float = 10.0) -> Path:
-    """Return where the network for these lights is kept, trained for so many minutes."""
+    """Return the file of the network for these lights and this training time."""
     return rig_file(lights, "stereo", f"{float(minutes):g}")
 
 
@@ -146,5 +146,5 @@ def _load(path: str, changed: int, device: str) -> SignalNetwork:
 
     loaded = networks.load(path).network
     if not isinstance(loaded, networks.SignalNetwork):
-        raise ValueError(f"{path!r} does not score the atoms of one dictionary")
+        raise ValueError(f"{path!r} is not a network that scores the atoms of one dictionary")
     return loaded.to(pick_device(device)).eval()

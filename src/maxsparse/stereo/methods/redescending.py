@@ -1,4 +1,4 @@
-"""A refit with redescending weights that doubts readings too bright more than readings too dark."""
+"""A refit with redescending weights that penalises readings above the fit more than readings below it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Refit", "redescending"]
 ROUNDS = 4
 TOO_BRIGHT, TOO_DARK = 1.0, 3.0  # standard deviations at which a reading's weight is a quarter
 FLOOR, CEILING = 0.006, 0.05  # of the albedo: bounds of the standard deviation
-ENOUGH = 4.5  # weight in all, below which three unknowns are not fitted anew
+ENOUGH = 4.5  # total weight below which three unknowns are not refitted
 
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What the refit says about P pixels.
+    """Result of the refit for P pixels.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Refit:
 
 
 def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_], guess: Fit) -> Refit:
-    r"""Refit normals to lit readings, from a consensus fit on.
+    r"""Refit normals to lit readings, starting from a consensus fit.
 
     .. math:: w_i = \frac{1}{(1 + (r_i / k\sigma)^2)^2}, \qquad k = 1 \text{ for } r_i > 0,
               \quad k = 3 \text{ for } r_i < 0
@@ -67,9 +67,9 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
 
     Notes
     -----
-    The tail of a highlight lifts many readings a little, and always upwards; noise does so both ways. So a reading
-    above the fit is doubted at a third of the distance at which one below it is. The consensus fit cuts at a threshold
-    and keeps the tail below it whole; weights that fall off smoothly [1]_ do not.
+    The tail of a highlight raises many readings slightly; noise acts in both directions. So a reading above the fit is
+    downweighted at a third of the distance of one below it. The consensus fit has a hard threshold and keeps the whole
+    tail below it; smoothly decreasing weights [1]_ do not.
 
     References
     ----------

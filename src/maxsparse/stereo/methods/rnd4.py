@@ -1,4 +1,4 @@
-"""Least squares on four readings drawn at random: the paper's lower end of effort."""
+"""Least squares on four readings drawn at random: the cheapest method in the paper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rnd4(readings: FloatArray, lights: FloatArray, *, rng: np.random.Generator) 
     Returns
     -------
     fit : Fit
-        The four readings are the inliers. The confidence is what four readings can give, at most 1/5.
+        The four readings are the inliers. The confidence is at most 1/5, as for any four readings.
     """
     weights = np.zeros(readings.shape)
     _draw_four(rng.random((len(readings), 4)), weights)
@@ -40,7 +40,7 @@ def rnd4(readings: FloatArray, lights: FloatArray, *, rng: np.random.Generator) 
 
 @kernel(parallel=True)
 def _draw_four(u: NDArray[Any], weights: NDArray[Any]) -> None:
-    """Set four weights of every row to 1, chosen evenly by Floyd's method from four numbers in [0, 1)."""
+    """Set four weights of every row to 1, chosen uniformly by Floyd's method from four numbers in [0, 1)."""
     P, q = weights.shape
     for piece in prange(min(P, SLICES)):
         for row in range(piece, P, SLICES):

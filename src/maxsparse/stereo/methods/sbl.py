@@ -1,4 +1,4 @@
-"""Sparse Bayesian learning of the outliers, Ikehata's formulation, at the cost of 3×3 systems."""
+"""Sparse Bayesian learning of the outliers, Ikehata's formulation, with 3×3 systems only."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def sbl(
     .. math:: \Phi^\top (\Phi W^{-1} \Phi^\top)^{-1} \Phi = W - W L (L^\top W L)^{-1} L^\top W,
               \qquad W = (\Gamma + \lambda I)^{-1},
 
-    so that an iteration needs a weighted 3×3 fit and not a (q − 3)×(q − 3) inverse: the same numbers as sparse Bayesian
-    learning on Φ, at O(q) instead of O(q³).
+    so that an iteration needs a weighted 3×3 fit instead of a (q − 3)×(q − 3) inverse: the same result as sparse
+    Bayesian learning on Φ, in O(q) instead of O(q³).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""``viewer.html``: one self-contained page in which the object is relit by dragging a light, turned, and inspected."""
+"""``viewer.html``: one self-contained page to relight, rotate and inspect the object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maxsparse.stereo.mesh import Mesh, make_mesh
 __all__ = ["write_viewer"]
 
 MAX_VERTICES = 250_000  # keeps the page at a few megabytes
-ERROR_RANGE = 30.0  # degrees that the brightest colour stands for
+ERROR_RANGE = 30.0  # degrees shown as the brightest colour
 
 
 def write_viewer(
@@ -32,7 +32,7 @@ def write_viewer(
     K: ArrayLike | None = None,
     title: str = "maxsparse: photometric stereo",
 ) -> None:
-    """Write a page that needs no network and no server.
+    """Write a page that works offline and without a server.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def write_viewer(
 
     Notes
     -----
-    The page holds every vertex as 16-bit integers, compressed; it draws with WebGL 2. Light is direct: it casts no
-    shadows on the object.
+    The page holds every vertex as 16-bit integers, compressed; it draws with WebGL 2. Light is direct, without cast
+    shadows.
     """
     mesh = make_mesh(depth, result.normals, colour=result.colour, K=K, max_vertices=MAX_VERTICES)
     H, W = depth.shape
@@ -66,7 +66,7 @@ def write_viewer(
     }
     parts = {name: (resources.files(__name__) / name).read_text(encoding="utf-8") for name in _FILES}
     page = parts["page.html"]
-    # A closing tag inside a script would end it, wherever it stands.
+    # A closing tag anywhere inside a script would end it.
     fill = {
         "TITLE": html.escape(title),
         "FACTS": html.escape(" · ".join(facts)),
