@@ -122,7 +122,7 @@ def test_lighting_annihilates_the_lights():
         (np.eye(3), "L has 3 lights; at least 4 are needed"),
         (np.ones((3, 7)), "L must have 3 columns.*fits transposed, pass L.T"),
         (np.ones((5, 2)), "L must have 3 columns"),
-        (np.c_[np.random.default_rng(0).standard_normal((6, 2)), np.zeros(6)], "lie in one plane"),
+        (np.c_[np.random.default_rng(0).standard_normal((6, 2)), np.zeros(6)], "lights in L are coplanar"),
     ],
 )
 def test_bad_lights(L, message):

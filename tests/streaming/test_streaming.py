@@ -248,7 +248,7 @@ def test_strangers_in_the_folder_of_parts_are_left_alone(files, model):
     folder = files / "X.npz.parts"
     folder.mkdir()
     (folder / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=r"holds .thesis\.tex., which is not ours"):
+    with pytest.raises(ValueError, match=r"holds .thesis\.tex., which maxsparse did not write"):
         ms.streaming.recover(model, files / "Y.npy", files / "X.npz")
     assert (folder / "thesis.tex").read_text() == "mine"
     (files / "mine.zarr").mkdir()
@@ -331,11 +331,11 @@ def test_wrong_input_is_refused_before_any_work(files, problem, model):
     for name, message in cases.items():
         with pytest.raises(ValueError, match=message):
             ms.streaming.recover(model, files / name, files / "X.npz")
-    with pytest.raises(ValueError, match=r"its ending is .\.txt., known are \.npz"):
+    with pytest.raises(ValueError, match=r"unknown suffix .\.txt.; use one of \.npz"):
         ms.streaming.recover(model, files / "Y.npy", files / "X.txt")
     with pytest.raises(ValueError, match="write the answers to another file"):
         ms.streaming.recover(model, files / "Y.npy", files / "Y.npy")
-    with pytest.raises(FileNotFoundError, match="does not exist; make it first"):
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         ms.streaming.recover(model, files / "Y.npy", files / "no" / "X.npz")
     assert not list(files.glob("*.parts"))
 

@@ -183,7 +183,7 @@ def test_a_finished_model_and_a_missing_folder_are_named(tmp_path, problems, cap
     assert output.read_bytes() == content
     with pytest.raises(typer.Exit):
         learned_sbl.main(tmp_path / "nowhere" / "m.safetensors", steps=1)
-    assert "nowhere' does not exist; make it first" in capsys.readouterr().err
+    assert "nowhere' does not exist; create it first" in capsys.readouterr().err
 
 
 def test_it_is_not_trained_for_one_dictionary_by_fit():

@@ -1,4 +1,4 @@
-"""The clustered model of the paper: a dictionary, with the parts that it was made of."""
+"""The clustered model of the paper: a dictionary and its parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ClusteredDictionary", "clustered"]
 
 @dataclass(frozen=True, eq=False)
 class ClusteredDictionary:
-    r"""A dictionary of the clustered model, with the parts it was made of.
+    r"""A dictionary of the clustered model, with its parts.
 
     Cluster j holds the atoms :math:`\phi_i = n_i (v_i u_j + \epsilon a_i)`. Every function that takes Φ takes this
     object as well; Adaptive IHT needs its parts.
@@ -34,7 +34,7 @@ class ClusteredDictionary:
     scales : ndarray of shape (m,)
         v, all positive.
     norms : ndarray of shape (m,)
-        Diagonal of N, the factors that bring the atoms to norm 1.
+        Diagonal of N, the factors that scale the atoms to norm 1.
     epsilon : float
         Weight of the details.
     """
@@ -72,11 +72,11 @@ def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: Rando
     n : int
         Number of measurements (rows).
     m : int
-        Number of atoms (columns), shared out evenly over the clusters.
+        Number of atoms (columns), divided evenly among the clusters.
     clusters : int
         Number c of clusters, at most m.
     epsilon : float, default=0.1
-        Spread of the clusters; as it goes to 0 the atoms of a cluster become one.
+        Spread of the clusters; as it goes to 0 the atoms of a cluster become equal.
     rng : int, numpy.random.Generator or None, default=None
         Seed, generator, or None for a different dictionary at every call.
 
@@ -91,8 +91,8 @@ def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: Rando
 
     Notes
     -----
-    Definition "Clustered Dictionary Model" of the paper, which leaves v arbitrary; v > 0 is taken here because the
-    cluster coefficients are otherwise Σ sign(v_i) x_i and not Σ x_i.
+    Definition "Clustered Dictionary Model" of the paper, which allows any v; here v > 0, because otherwise the
+    cluster coefficients are Σ sign(v_i) x_i and not Σ x_i.
 
     Examples
     --------

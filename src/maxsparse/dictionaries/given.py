@@ -1,4 +1,4 @@
-"""Dictionaries that are given: by the lights of photometric stereo, or in a file."""
+"""Dictionaries given by the lights of photometric stereo, or by a file."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def lighting(L: ArrayLike) -> FloatArray:
         hint = "; it fits transposed, pass L.T" if q == 3 else ""
         raise ValueError(f"L must have 3 columns, one row per light, got shape {lights.shape}{hint}")
     if q < 4:
-        raise ValueError(f"L has {q} lights; at least 4 are needed, since 3 fix the normal and leave no check")
+        raise ValueError(f"L has {q} lights; at least 4 are needed, since 3 determine the normal and detect no outlier")
     left, sigma, _ = np.linalg.svd(lights, full_matrices=True)
     if sigma[2] <= max(lights.shape) * np.finfo(lights.dtype).eps * sigma[0]:
-        raise ValueError("the rows of L lie in one plane: such lights cannot fix a normal; add a light off that plane")
+        raise ValueError("the lights in L are coplanar and do not determine a normal; add a light outside their plane")
     return left[:, 3:].T.copy()
 
 
@@ -61,9 +61,9 @@ def load(path: str | os.PathLike[str], key: str | None = None) -> FloatArray:
     Parameters
     ----------
     path : str or path
-        The file; its ending tells the format.
+        The file; the suffix sets the format.
     key : str or None, default=None
-        Name of the array in a .npz or .mat file. By default ``Phi``, or the only array there is.
+        Name of the array in a .npz or .mat file. By default ``Phi``, or the only array.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Dictionaries drawn at random: coherent, incoherent, and coherent by a term of low rank."""
+"""Random dictionaries: coherent, incoherent, and coherent due to a low-rank term."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def decaying(n: int, m: int, *, power: float = 2.0, rng: RandomState = None) -> 
     .. math:: \Phi = \Big[\sum_{i=1}^{n} i^{-p}\, u_i v_i^\top\Big] N,
 
     with :math:`u_i \in \mathbb{R}^n` and :math:`v_i \in \mathbb{R}^m` of iid standard normal entries and N the
-    diagonal matrix that brings every column to norm 1.
+    diagonal matrix that scales every column to norm 1.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def gaussian(n: int, m: int, *, rng: RandomState = None) -> NDArray[np.float64]:
     Notes
     -----
     The favourable case of the theory: its restricted isometry constants are small with high probability, so IHT,
-    OMP and ℓ1 recover what is sparse enough.
+    OMP and ℓ1 recover signals that are sparse enough.
 
     Examples
     --------
@@ -107,12 +107,12 @@ def gaussian(n: int, m: int, *, rng: RandomState = None) -> NDArray[np.float64]:
 def low_rank_plus(
     n: int, m: int, *, rank: int = 1, epsilon: float = 0.1, rng: RandomState = None
 ) -> NDArray[np.float64]:
-    r"""Draw a dictionary that a low-rank term makes coherent.
+    r"""Draw a dictionary made coherent by a low-rank term.
 
     .. math:: \Phi = [\epsilon A + \Delta_r]\, N, \qquad \Delta_r = \sum_{i=1}^{r} u_i v_i^\top
 
     A has iid normal entries of variance 1/n, each :math:`u_i` is uniform on the unit sphere and each :math:`v_i` has
-    iid standard normal entries; N brings every column to norm 1.
+    iid standard normal entries; N scales every column to norm 1.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def low_rank_plus(
     m : int
         Number of atoms (columns).
     rank : int, default=1
-        Rank r < n of the disturbing term; 1 is the example of Section 2, more is the corollary of Section 3.
+        Rank r < n of the low-rank term; 1 is the example of Section 2, more is the corollary of Section 3.
     epsilon : float, default=0.1
         Weight of the incoherent part. As it goes to 0, no δ_3k stays below 1/√32.
     rng : int, numpy.random.Generator or None, default=None
@@ -156,10 +156,10 @@ def low_rank_plus(
 
 
 def check_shape(n: int, m: int, rng: RandomState) -> tuple[int, int, np.random.Generator]:
-    """Check the sizes of a dictionary to draw, and make the generator."""
+    """Check the sizes of a random dictionary, and create the generator."""
     return check_integer(n, "n", low=1), check_integer(m, "m", low=1), check_rng(rng)
 
 
 def unit_columns(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bring every column to norm 1."""
+    """Scale every column to norm 1."""
     return matrix / np.linalg.norm(matrix, axis=0)

@@ -1,4 +1,4 @@
-"""Reading arrays from files that may be hostile, and writing files that are never half written."""
+"""Read arrays from untrusted files, and write files atomically."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from numpy.typing import NDArray
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".mat", ".csv", ".parquet", ".zarr")
 MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
-# A compressed file may unpack to this many times its size, or to SMALL bytes: arrays that are mostly zeros pass, bombs
+# A compressed file may unpack to this many times its size, or to SMALL bytes: arrays of mostly zeros pass, zip bombs
 # do not.
 UNPACKED_RATIO = 200
 SMALL = 64 * 2**20
-MEMORY_LIMIT = 2**33  # bytes of an array to read whole
+MEMORY_LIMIT = 2**33  # bytes of an array read into memory
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` and rename it to `path` only if the block succeeds.
+    """Open a temporary file next to `path` and rename it to `path` only if the block succeeds.
 
-    An error, Ctrl-C or a full disk in the middle leaves the previous file whole. What a process that was killed left
-    half written is removed when the same file is written again.
+    After an error, Ctrl-C or a full disk the previous file is intact. The temporary file of a killed process is removed
+    when the same file is written again.
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist; make it first")
+        raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist; create it first")
     for stale in target.parent.glob(f".{glob.escape(target.name)}.????????.part"):
         _remove_if_nobody_writes(stale)
     while True:
@@ -45,7 +45,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         stream = temporary.open("xb")
         if _lock(stream) and os.fstat(stream.fileno()).st_nlink > 0:
             break
-        stream.close()  # another process took it for a left-over one before it was locked
+        stream.close()  # another process removed it as a leftover before it was locked
     try:
         with stream:
             yield stream
@@ -53,7 +53,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
             if os.name != "nt":
                 os.replace(temporary, target)  # while it is locked
-        if os.name == "nt":  # Windows renames no open file
+        if os.name == "nt":  # Windows cannot rename an open file
             os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _lock(stream: IO[bytes]) -> bool:
-    """Lock a file until it is closed, at the latest by the end of the process; False where another one has it."""
+    """Lock a file until it is closed or the process ends; False if another process has the lock."""
     try:
         import fcntl
     except ImportError:  # no such locks on Windows
@@ -76,7 +76,7 @@ def _lock(stream: IO[bytes]) -> bool:
 
 
 def _remove_if_nobody_writes(path: Path) -> None:
-    """Remove a temporary file that no process holds locked."""
+    """Remove a temporary file that no process has locked."""
     if os.name == "nt":
         return
     with contextlib.suppress(OSError), path.open("rb") as stream:
@@ -91,10 +91,10 @@ def read_array(
 
     Parameters
     ----------
-    path : path of the file; its ending tells the format.
-    key : name of the array inside a .npz, .mat or .zarr, or of the column of a .parquet file; needed only where
-        there are several.
-    prefer : names to take, in this order, from a .npz, .mat or .zarr of several arrays where `key` is None.
+    path : path of the file; the suffix sets the format.
+    key : name of the array inside a .npz, .mat or .zarr, or of the column of a .parquet file; needed only if there
+        are several.
+    prefer : names to try, in this order, in a .npz, .mat or .zarr with several arrays if `key` is None.
 
     Returns
     -------
@@ -102,19 +102,19 @@ def read_array(
 
     Notes
     -----
-    Pickled objects are refused. A header that claims more data than the file holds is refused before anything is
+    Pickled objects are refused. A header that claims more data than the file holds is refused before memory is
     allocated; so is a compressed array of more than 64 MB and 200 times the size of its file.
     """
     source = Path(path)
     suffix = source.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
         raise ValueError(
-            f"cannot read {str(source)!r}: its ending is {suffix!r}, known are {', '.join(ARRAY_SUFFIXES)}"
+            f"cannot read {str(source)!r}: unknown suffix {suffix!r}; use one of {', '.join(ARRAY_SUFFIXES)}"
         )
     if not (source.is_dir() if suffix == ".zarr" else source.is_file()):
         raise FileNotFoundError(f"{str(source)!r} is not a {'folder' if suffix == '.zarr' else 'file'}")
     if key is not None and suffix in (".npy", ".csv"):
-        raise ValueError(f"key={key!r} makes no sense for {str(source)!r}: a {suffix} file holds one array")
+        raise ValueError(f"key={key!r} cannot be used with {str(source)!r}: a {suffix} file holds one array")
     readers = {
         ".npy": _read_npy,
         ".npz": _read_npz,
@@ -129,9 +129,9 @@ def read_array(
         raise
     except MemoryError as error:
         raise ValueError(
-            f"cannot read {str(source)!r}: there is not enough memory for what it claims to hold"
+            f"cannot read {str(source)!r}: there is not enough memory for the size that it claims"
         ) from error
-    except Exception as error:  # whatever a damaged file makes a parser raise
+    except Exception as error:  # parsers raise anything for a damaged file
         raise ValueError(f"cannot read {str(source)!r}: {error}") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ValueError(f"{str(source)!r} holds dtype {array.dtype}, not numbers")
@@ -169,13 +169,13 @@ def _read_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[A
 def _parse_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
     import scipy.io
 
-    # From memory: a length that lies would make a file's read() allocate all of it.
+    # From memory: with a wrong length, read() of a file would allocate all of it.
     content = BytesIO(path.read_bytes())
     try:
         found = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
         name = pick(list(found), key, prefer)
         shape, kind = found[name]
-        if kind not in MAT_NUMBERS:  # cells, structs and objects can lead the parser anywhere
+        if kind not in MAT_NUMBERS:  # the parser is not safe for cells, structs and objects
             raise ValueError(f"its array {name!r} is of class {kind!r}, not numbers")
         _check_unpacked(8 * math.prod(map(int, shape)), path)
         content.seek(0)
@@ -205,10 +205,10 @@ def _read_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[
 
 
 def _check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse to read whole what compression may have made small on disk only."""
+    """Refuse arrays that are too large for memory, even if small on disk."""
     count = math.prod(int(length) for length in shape)
     if count * dtype.itemsize > MEMORY_LIMIT:
-        raise ValueError(f"shape {shape} of {dtype} is more than {MEMORY_LIMIT:,} bytes, too much to read whole")
+        raise ValueError(f"shape {shape} of {dtype} is more than {MEMORY_LIMIT:,} bytes, too large to read at once")
 
 
 def _check_unpacked(size: int, path: Path) -> None:
@@ -216,7 +216,7 @@ def _check_unpacked(size: int, path: Path) -> None:
     packed = path.stat().st_size
     if size > max(SMALL, UNPACKED_RATIO * packed):
         raise ValueError(
-            f"it would unpack from {packed:,} to {size:,} bytes; if you trust it, unpack it yourself and read the .npy"
+            f"it would unpack from {packed:,} to {size:,} bytes; if you trust the file, unpack it and read the .npy"
         )
 
 
@@ -243,20 +243,20 @@ def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ..
         raise ValueError(f"its header claims shape {shape}")
     # Python integers: a hostile shape cannot overflow
     if size is not None and math.prod(int(length) for length in shape) * dtype.itemsize > size:
-        raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes that are there")
+        raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes of the file")
     return shape, fortran_order, dtype
 
 
 def parse_json(text: Any) -> Any:
-    """Parse JSON that may be hostile: NaN, infinities, nesting without end and anything but JSON are a ValueError."""
+    """Parse untrusted JSON: NaN, infinities, excessive nesting and invalid JSON raise ValueError."""
 
     def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is no number that JSON knows")
+        raise ValueError(f"{word} is not a valid JSON number")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except (RecursionError, TypeError) as error:
-        raise ValueError(f"it is no plain JSON: {error}") from error
+        raise ValueError(f"it is not valid JSON: {error}") from error
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -270,7 +270,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
-    """Choose the array to read: `key`, or the only one, or the first of `prefer` that is there."""
+    """Choose the array to read: `key`, or the only one, or the first of `prefer` that exists."""
     if key is not None:
         if key not in names:
             raise ValueError(f"it has no array {key!r}, only {', '.join(names) or 'none'}")
@@ -283,5 +283,5 @@ def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:
         if name in names:
             return name
     raise ValueError(
-        f"it holds several arrays ({', '.join(names)}); say which with key= (--key, or --phi-key for a dictionary)"
+        f"it holds several arrays ({', '.join(names)}); select one with key= (--key, or --phi-key for a dictionary)"
     )

@@ -1,4 +1,4 @@
-"""Run a parser where it may crash without taking the program along."""
+"""Run a parser in a child process, so that a crash does not end the program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 
 def in_child(parse: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """Return ``parse()``, run in a forked process; an error or a crash there is a ValueError here.
+    """Return ``parse()``, run in a forked process; an error or a crash there raises ValueError.
 
-    Where there is no fork (Windows), it runs in this process.
+    Without fork (Windows), it runs in this process.
     """
     if not hasattr(os, "fork"):
         return parse()
@@ -45,7 +45,7 @@ def _answer(parse: Callable[[], NDArray[Any]], sending: int) -> None:
                 content = BytesIO()  # numpy cannot write to a pipe
                 np.lib.format.write_array(content, parse(), allow_pickle=False)
                 stream.write(b"+" + content.getvalue())
-            except Exception as error:  # whatever a damaged file makes a parser raise
+            except Exception as error:  # parsers raise anything for a damaged file
                 stream.write(b"-" + str(error).encode())
         code = 0
     finally:

@@ -21,7 +21,7 @@ class ParquetTable:
     Parameters
     ----------
     path : the file.
-    key : name of the one column to read, which then holds lists of equal length; None for all columns.
+    key : name of a column of lists of equal length; None reads all columns.
     """
 
     def __init__(self, path: Path, key: str | None = None) -> None:
@@ -63,7 +63,7 @@ class ParquetTable:
 
 
 def _numbers(column: Any, name: str) -> NDArray[Any]:
-    """Return a column as (N, 1), or as (N, k) where it holds lists of k numbers."""
+    """Return a column as (N, 1), or as (N, k) if it holds lists of k numbers."""
     import pyarrow as pa
 
     if column.null_count:

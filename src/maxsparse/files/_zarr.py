@@ -1,4 +1,4 @@
-"""Opening zarr arrays that may be hostile: only codecs that cannot run code, only sizes that the files can hold."""
+"""Open untrusted zarr arrays: only codecs that cannot run code, only sizes that the files can hold."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from maxsparse._core.extras import needs
 
 __all__ = ["open_zarr"]
 
-# Of the formats 2 and 3 of zarr. Others are refused: numcodecs' "pickle", for one, runs what the file tells it to.
+# Of zarr formats 2 and 3. Others are refused: numcodecs' "pickle", for example, runs code from the file.
 CODECS = {
     *("bytes", "endian", "transpose", "sharding_indexed", "crc32c", "gzip", "blosc", "zstd"),
     *("zlib", "bz2", "lzma", "lz4", "shuffle", "delta", "fixedscaleoffset", "crc32", "adler32"),
 }
 CHUNK_LIMIT = 2**31  # bytes of one chunk in memory
 SMALL = 2**30
-RATIO = 10_000  # of claimed to stored bytes; signals do not compress that well
+RATIO = 10_000  # of claimed to stored bytes; signals never compress that well
 
 
 def open_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> Any:
-    """Open one numeric array of a local zarr folder for reading, without reading any of it.
+    """Open one numeric array of a local zarr folder without reading its data.
 
     Parameters
     ----------
     path : folder of a zarr array, or of a group of arrays.
     key : name of the array in a group; needed only if there are several.
-    prefer : names to take where there are several and `key` is None.
+    prefer : names to try if there are several and `key` is None.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def open_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> Any:
         folder = path / pick(names, key, prefer)
         metadata = _metadata(folder)
     elif key is not None:
-        raise ValueError(f"key={key!r} makes no sense: it holds one array")
+        raise ValueError(f"key={key!r} cannot be used: it holds one array")
     assert metadata is not None
     for codec in _codecs(metadata):
         if codec.removeprefix("numcodecs.") not in CODECS:
@@ -102,7 +102,9 @@ def _check_sizes(array: Any, folder: Path) -> None:
     if claimed > SMALL:
         stored = sum(entry.stat().st_size for entry in _files(folder))
         if claimed > RATIO * stored:
-            raise ValueError(f"its header claims shape {array.shape}, {claimed:,} bytes, but {stored:,} are there")
+            raise ValueError(
+                f"its header claims shape {array.shape}, {claimed:,} bytes, but only {stored:,} are stored"
+            )
 
 
 def _files(folder: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Signals from a file to a file, chunk by chunk: more than fits into memory, and nothing lost when a run is killed.
+"""Signals from a file to a file, chunk by chunk: more than fits into memory, and resumable when a run is killed.
 
 >>> import maxsparse as ms
 >>> ms.streaming.FORMATS

@@ -1,4 +1,4 @@
-"""The answer for some rows of signals, without the zeros: what tasks return and what the parts on disk hold."""
+"""Sparse answers for some rows of signals: returned by tasks and stored in the parts on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Chunk:
     indices, values : ndarray of shape (sum of counts,)
         Atoms and coefficients, signal after signal, atoms in rising order.
     columns : dict of ndarray of shape (N,)
-        What else is known of every signal: residual, certified, …; ``argument`` as its number in ``ARGUMENTS``.
+        Other values per signal: residual, certified, …; ``argument`` as its index in ``ARGUMENTS``.
     """
 
     counts: NDArray[np.int32]
@@ -38,7 +38,7 @@ class Chunk:
 
     @classmethod
     def of(cls, result: Result, bad: NDArray[np.bool_]) -> Chunk:
-        """Take a result; `bad` marks signals that could not be read and have no answer."""
+        """Convert a result; `bad` marks signals that could not be read and have no answer."""
         rows, atoms = np.nonzero(result.coef)
         columns: dict[str, NDArray[Any]] = {
             "residual": np.where(bad, np.nan, result.residual).astype(result.residual.dtype),
@@ -64,16 +64,16 @@ class Chunk:
         return coef
 
     def write(self, path: Path) -> None:
-        """Write it to a .npz file, whole or not at all."""
+        """Write to a .npz file atomically."""
         with atomic_write(path) as stream:
             np.savez(stream, counts=self.counts, indices=self.indices, values=self.values, **self.columns)  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, path: Path) -> Chunk:
-        """Read what :meth:`write` wrote; the checksums of the file are checked."""
+        """Read a file of :meth:`write`; its checksums are verified."""
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             return cls(arrays.pop("counts"), arrays.pop("indices"), arrays.pop("values"), arrays)
-        except Exception as error:  # whatever a damaged file makes zipfile raise
+        except Exception as error:  # zipfile raises anything for a damaged file
             raise ValueError(f"{str(path)!r} is damaged ({error}); remove it and run again") from error

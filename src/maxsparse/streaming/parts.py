@@ -1,7 +1,7 @@
-"""The journal beside an output: one file per finished chunk, so that a killed run loses at most the chunk it was at.
+"""The journal of an output: one file per finished chunk, so that a killed run loses at most the current chunk.
 
-``OUT.parts/journal.json`` says what the answers depend on; ``OUT.parts/000017.npz`` is chunk 17. Every file is renamed
-into place when it is whole, so what is there is done, and what is done is never done again.
+``OUT.parts/journal.json`` records what the answers depend on; ``OUT.parts/000017.npz`` is chunk 17. Every file is
+renamed into place when it is complete, so an existing chunk is finished and is not computed again.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ class Parts:
     Parameters
     ----------
     folder : path
-        Where they are; made if it is not there.
+        Their folder; created if it does not exist.
     depends : dict
-        Plain JSON on which the answers depend. Parts of a run that depended on something else are not used.
+        Everything the answers depend on, as plain JSON. Parts of a run with other values are not used.
     count : int
-        Number of chunks of the whole run.
+        Total number of chunks.
     fresh : bool
-        Forget parts that are there.
+        Discard existing parts.
 
     Attributes
     ----------
     done : set of int
         Numbers of the finished chunks.
     resumed : int
-        How many of them an earlier run left.
+        How many of them come from an earlier run.
     """
 
     def __init__(self, folder: Path, depends: dict[str, Any], count: int, *, fresh: bool = False) -> None:
         self.folder, self.count = folder, count
         if not folder.parent.is_dir():
-            raise FileNotFoundError(f"folder {str(folder.parent)!r} does not exist; make it first")
+            raise FileNotFoundError(f"folder {str(folder.parent)!r} does not exist; create it first")
         folder.mkdir(exist_ok=True)
         self._lock = _lock(folder)
         journal = folder / "journal.json"
-        # Without a finished chunk there is nothing to go on with, and nothing to lose.
+        # Without a finished chunk there is nothing to resume, and nothing to lose.
         if fresh or not journal.is_file() or not self._finished():
             self._clear()
             with atomic_write(journal) as stream:
@@ -73,17 +73,17 @@ class Parts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and not self.done:  # bad signals or options: nothing that a later run could use
+        if kind is not None and not self.done:  # bad signals or options: nothing to resume
             self.remove()
         self._lock.close()
 
     @property
     def todo(self) -> list[int]:
-        """Numbers of the chunks that are not done."""
+        """Numbers of the unfinished chunks."""
         return [index for index in range(self.count) if index not in self.done]
 
     def add(self, index: int, chunk: Chunk) -> None:
-        """Store a finished chunk, on disk before this returns."""
+        """Store a finished chunk; it is on disk when this returns."""
         chunk.write(self._path(index))
         self.done.add(index)
 
@@ -98,13 +98,13 @@ class Parts:
         return Chunk.read(self._path(0))
 
     def place(self, name: str) -> Path:
-        """Return where to write the whole output; what a run that was killed meanwhile left there is removed."""
+        """Return the temporary path of the output; leftovers of a killed run are removed."""
         path = self.folder / name
         _delete(path)
         return path
 
     def remove(self) -> None:
-        """Remove the folder, the journal first: what is left by a kill in the middle counts for nothing."""
+        """Remove the folder, the journal first: leftovers of a kill in between are then ignored."""
         (self.folder / "journal.json").unlink(missing_ok=True)
         self._clear()
         (self.folder / "lock").unlink(missing_ok=True)
@@ -119,7 +119,9 @@ class Parts:
     def _clear(self) -> None:
         strange = [path.name for path in self.folder.iterdir() if not OURS.fullmatch(path.name)]
         if strange:
-            raise ValueError(f"folder {str(self.folder)!r} holds {strange[0]!r}, which is not ours; move it away")
+            raise ValueError(
+                f"folder {str(self.folder)!r} holds {strange[0]!r}, which maxsparse did not write; move it elsewhere"
+            )
         for path in self.folder.iterdir():
             if path.name != "lock":
                 _delete(path)
@@ -133,7 +135,7 @@ def _delete(path: Path) -> None:
 
 
 def _lock(folder: Path) -> IO[bytes]:
-    """Keep a second run away from the folder; the system frees the lock of a process that was killed."""
+    """Lock the folder against a second run; the system releases the lock of a killed process."""
     stream = (folder / "lock").open("wb")
     try:
         import fcntl
@@ -151,9 +153,9 @@ def _read(journal: Path) -> dict[str, Any]:
     try:
         content = json.loads(journal.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{str(journal)!r} is damaged ({error}); begin anew with --fresh (fresh=True)") from error
+        raise ValueError(f"{str(journal)!r} is damaged ({error}); start over with --fresh (fresh=True)") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{str(journal)!r} is damaged; begin anew with --fresh (fresh=True)")
+        raise ValueError(f"{str(journal)!r} is damaged; start over with --fresh (fresh=True)")
     return content
 
 
@@ -161,13 +163,13 @@ def _compare(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
     if changed:
         raise ValueError(
-            f"{str(folder)!r} is of an unfinished run that differs in: {', '.join(changed)}. "
-            "Give what that run was given to resume it, or --fresh (fresh=True) to begin anew"
+            f"{str(folder)!r} belongs to an unfinished run that differs in: {', '.join(changed)}. "
+            "Use the same input and options to resume it, or --fresh (fresh=True) to start over"
         )
 
 
 def sync_replace(source: Path, target: Path) -> None:
-    """Move a finished file or folder to its place; an old zarr folder there is removed only then."""
+    """Move a finished file or folder into place; only then remove an old zarr folder there."""
     if target.is_dir():
         old = source.with_name("whole.old")
         os.rename(target, old)

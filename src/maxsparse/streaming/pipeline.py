@@ -1,4 +1,4 @@
-"""Recover signals chunk by chunk: constant memory, a bar with the time left, and nothing lost when it is killed."""
+"""Recover signals chunk by chunk: constant memory, a progress bar, and resumable when killed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Runner = Callable[[Work, Iterable[Task], str, bool], Iterator[tuple[int, Chunk]]
 
 @dataclass
 class Summary:
-    """Figures of a whole run.
+    """Summary of a run.
 
     Attributes
     ----------
     signals, atoms : int
     nonzeros : dict of int to int
-        How many signals have so many nonzeros.
+        Number of signals by number of nonzeros.
     certified, converged, bad : int
-        How many signals are certified to have the sparsest answer, met the stopping rule, could not be read.
+        Number of signals whose answer is certified to be the sparsest, that converged, that could not be read.
     largest_residual : float
         The largest ‖y − Φx‖₂.
     seconds : float
-        Of this run; that of earlier, interrupted ones is not known.
+        Of this run, without earlier, interrupted ones.
     resumed : int
-        Signals that were done by an interrupted run before.
+        Signals finished by an earlier, interrupted run.
     """
 
     signals: int
@@ -59,7 +59,7 @@ class Summary:
     resumed: int = 0
 
     def take(self, chunk: Chunk) -> None:
-        """Count in one more chunk."""
+        """Add a chunk."""
         for k, count in zip(*np.unique(chunk.counts, return_counts=True), strict=True):
             self.nonzeros[int(k)] = self.nonzeros.get(int(k), 0) + int(count)
         self.certified += int(chunk.columns["certified"].sum())
@@ -81,18 +81,18 @@ def recover(
     easy_first: bool = True,
     **options: Any,
 ) -> Summary:
-    """Recover signals from a file to a file, however many there are.
+    """Recover any number of signals from file to file.
 
     Parameters
     ----------
     model : SparseRecoverer
-        What recovers.
+        The model.
     Y : path or array-like of shape (N, n)
         Signals as rows; .npy, .zarr and .parquet files may be larger than memory.
     output : path
         .npz (sparse), .parquet (lists), .zarr, .npy (dense), .mat or .csv.
     easy_first : bool, default=True
-        Without noise, let whitened OMP take the signals for which its answer is certified; the model gets the others.
+        Without noise, try whitened OMP first; the model gets the signals whose OMP answer is not certified.
     **options
         Of :func:`run`: ``chunk=``, ``fresh=``, ``skip_bad=``, ``key=``, ``progress=``.
 
@@ -125,7 +125,7 @@ def solve(
     method_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Summary:
-    """Recover signals by a classical method, from a file to a file.
+    """Recover signals with a classical method, from file to file.
 
     Parameters
     ----------
@@ -159,26 +159,26 @@ def run(
     progress: bool = False,
     runner: Runner | None = None,
 ) -> Summary:
-    """Do some work to every chunk of the signals and write the answers.
+    """Process every chunk of the signals and write the answers.
 
     Parameters
     ----------
     work : Work
-        What to do.
+        The work per chunk.
     Y, output
         As for :func:`recover`.
     chunk : int or None, default=None
-        Signals at a time; None for 32 MB of coefficients.
+        Signals per chunk; None for 32 MB of coefficients.
     fresh : bool, default=False
-        Begin anew where an interrupted run left its parts.
+        Start over instead of resuming an interrupted run.
     skip_bad : bool, default=False
-        Leave signals with NaN or infinite numbers without an answer, instead of failing.
+        Give no answer for signals with NaN or infinite numbers, instead of failing.
     key : str or None, default=None
         Name of the array or column in Y's file.
     progress : bool, default=False
-        Show a bar on a terminal.
+        Show a progress bar on a terminal.
     runner : callable or None, default=None
-        Who does the work; None for this process. ``maxsparse.distributed.Cluster`` is another one.
+        Where the work is done; None for this process, or a ``maxsparse.distributed.Cluster``.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def run(
 def _parts(target: Path, depends: dict[str, Any], count: int, fresh: bool) -> Parts:
     if depends["input"] is not None:
         return Parts(parts_folder(target), depends, count, fresh=fresh)
-    # What cannot be read again cannot be resumed.
+    # Input that cannot be read again cannot be resumed.
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".parts", dir=target.parent))
     return Parts(folder, depends, count)
 

@@ -1,4 +1,4 @@
-"""Signals that are read a few rows at a time: from memory-mapped files, from zarr, parquet or a pipe."""
+"""Signals read a few rows at a time: from memory-mapped files, zarr, parquet or a pipe."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from maxsparse.files import check_npy_header, read_array
 
 __all__ = ["Source", "open_source"]
 
-SAMPLES, SAMPLE_BYTES = 64, 2**16  # of a file, for its identity
-PIPE_LIMIT = 2**33  # bytes of a pipe that has to be read whole
+SAMPLES, SAMPLE_BYTES = 64, 2**16  # hashed to identify a file
+PIPE_LIMIT = 2**33  # bytes of text read from a pipe
 
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes its reader raise into one ValueError; a missing library stays what it is."""
+    """Turn any error of a reader into a ValueError, except for missing libraries."""
     try:
         yield
     except ImportError:
@@ -44,7 +44,7 @@ class Source(ABC):
         For messages.
     shape : (int, int)
     identity : dict or None
-        Plain JSON that changes when the signals change; None where they cannot be read twice.
+        Plain JSON that changes when the signals change; None if they cannot be read twice.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Source(ABC):
         """Return rows start to stop as they are stored, (stop − start, n)."""
 
     def check(self, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> None:
-        """Take the name and the shape, if they are those of numbers in a matrix."""
-        # An array of no rows passes for one of its kind: the messages are those of every other array.
+        """Check that this is a numeric matrix, and store name and shape."""
+        # Check an array without rows of the same dtype, to raise the same errors as for any array.
         check_matrix(np.zeros((0, *shape[1:]) if len(shape) > 1 else shape[:1], dtype=dtype), name)
         self.name, self.shape = name, (int(shape[0]), int(shape[1]))
 
@@ -76,7 +76,7 @@ class ArraySource(Source):
 
 
 class NpySource(Source):
-    """A .npy file of any size, of which only the rows in use are in memory."""
+    """A .npy file of any size, of which only the current rows are in memory."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -87,7 +87,7 @@ class NpySource(Source):
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return rows start to stop."""
-        # Mapped anew every time: pages of a mapping that stays would count as this process's memory.
+        # Mapped again every time: pages of a lasting mapping would count as memory of this process.
         return np.array(np.lib.format.open_memmap(self._path, mode="r")[start:stop])
 
 
@@ -124,7 +124,7 @@ class ParquetSource(Source):
 
 
 class PipeSource(Source):
-    """A .npy stream that can be read once, from top to bottom."""
+    """A .npy stream that can be read only once, from start to end."""
 
     identity = None
 
@@ -139,12 +139,12 @@ class PipeSource(Source):
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return rows start to stop, which must be the next ones."""
         if start != self._position:
-            raise ValueError(f"{self.name} can be read once only, from top to bottom")
+            raise ValueError(f"{self.name} can be read only once, from start to end")
         n = self.shape[1]
         size = (stop - start) * n * self._dtype.itemsize
         content = self._stream.read(size)
         if len(content) != size:
-            raise ValueError(f"{self.name} ended before row {stop} of the {self.shape[0]} rows that it claims")
+            raise ValueError(f"{self.name} ended before row {stop} of the {self.shape[0]} rows that its header claims")
         self._position = stop
         return np.frombuffer(content, dtype=self._dtype).reshape(stop - start, n)
 
@@ -156,7 +156,7 @@ def open_source(signals: str | os.PathLike[str] | ArrayLike, *, key: str | None 
     ----------
     signals : path, "-" or array-like of shape (N, n)
         .npy, .zarr and .parquet are read a few rows at a time, .npz, .mat and .csv as a whole. ``"-"`` is standard
-        input: a .npy stream, or text with commas.
+        input: a .npy stream, or comma-separated text.
     key : str or None, default=None
         Name of the array inside a .npz, .mat or .zarr, or of the column of a .parquet file.
 
@@ -189,11 +189,11 @@ def open_source(signals: str | os.PathLike[str] | ArrayLike, *, key: str | None 
 
 
 def file_identity(path: Path) -> dict[str, Any]:
-    """Describe a file so that a change shows: size, time of the last change, and a hash of parts of it."""
+    """Describe a file to detect changes: size, modification time, and a hash of samples of it."""
     status = path.stat()
     digest = hashlib.sha256()
     with path.open("rb") as stream:
-        # The beginning, the end and evenly spread parts: the whole of a terabyte would take an hour.
+        # Start, end and evenly spaced samples: hashing a whole terabyte would take an hour.
         for position in np.linspace(0, max(0, status.st_size - SAMPLE_BYTES), SAMPLES).astype(np.int64).tolist():
             stream.seek(position)
             digest.update(stream.read(SAMPLE_BYTES))
@@ -220,16 +220,16 @@ def _digest(content: Any) -> str:
 def _standard_input(key: str | None) -> Source:
     name = "Y on standard input"
     if key is not None:
-        raise ValueError(f"key={key!r} makes no sense for standard input: it holds one array")
+        raise ValueError(f"key={key!r} cannot be used with standard input, which holds one array")
     piped: Any = sys.stdin.buffer
-    stream = io.BufferedReader(piped, 2**20)  # one that can peek, whatever standard input is
+    stream = io.BufferedReader(piped, 2**20)  # can peek, unlike some standard inputs
     if stream.peek(6).startswith(b"\x93NUMPY"):
         return PipeSource(stream, name)
     content = stream.read(PIPE_LIMIT)
     if not content.strip():
-        raise ValueError(f"{name}: nothing came; pipe a .npy file or text with commas into it")
+        raise ValueError(f"{name} is empty; pipe a .npy file or comma-separated text into it")
     try:
         array = np.loadtxt(io.StringIO(content.decode()), delimiter=",", ndmin=2, dtype=np.float64, comments="#")
     except ValueError as error:
-        raise ValueError(f"cannot read {name} as .npy or as text with commas: {error}") from error
+        raise ValueError(f"cannot read {name} as .npy or comma-separated text: {error}") from error
     return ArraySource(array, name, None)

@@ -1,4 +1,4 @@
-"""What is done to every chunk of signals: a model that recovers, or a solver with its options."""
+"""The work on every chunk of signals: recovery by a model, or a solver with its options."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ __all__ = ["Recover", "Solve", "Work", "answer"]
 
 @dataclass(frozen=True, eq=False)
 class Recover:
-    """Recover by a model.
+    """Recover with a model.
 
     Attributes
     ----------
     model : SparseRecoverer
     easy_first : bool
-        Without noise, let whitened OMP take the signals for which its answer passes the same certificate, and give the
-        model the others.
+        Without noise, try whitened OMP first; the model gets the signals whose OMP answer fails the same certificate.
     """
 
     model: SparseRecoverer
@@ -80,7 +79,7 @@ def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
     """Run whitened OMP and certify its answers."""
     Phi = np.asarray(model.Phi)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said when the model was made
+        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # the model has already warned
         result = solve(Phi, Y, "omp", n_threads=model.n_threads)
         rtol = model.rtol
         if rtol is None:
@@ -100,7 +99,7 @@ def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
 
 @dataclass(frozen=True, eq=False)
 class Solve:
-    """Recover by a classical method."""
+    """Recover with a classical method."""
 
     Phi: FloatArray
     method: str
@@ -139,15 +138,15 @@ def answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, n
     ----------
     work : Work
     Y : ndarray of shape (N, n)
-        Signals as they are stored.
+        Signals as stored.
     start : int
-        Number of the first of them, for messages.
+        Index of the first signal, for messages.
     name : str
         Name of the source, for messages.
     skip_bad : bool
-        Leave signals that hold NaN or infinite numbers without an answer, instead of raising ValueError.
+        Give no answer for signals with NaN or infinite numbers, instead of raising ValueError.
     n_threads : int or None
-        Instead of the number that the work itself asks for.
+        Replaces the number of threads of the work.
 
     Returns
     -------
@@ -159,7 +158,7 @@ def answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, n
         if not skip_bad:
             raise ValueError(
                 f"{name} holds {first_not_finite(signals, start)}; "
-                "remove or fill such values, or leave such signals out with --skip-bad (skip_bad=True)"
+                "remove or fill such values, or skip such signals with --skip-bad (skip_bad=True)"
             )
         signals = np.where(bad[:, None], 0, signals).astype(signals.dtype)
     return Chunk.of(work(signals, n_threads), bad)
@@ -179,5 +178,5 @@ def _describe(value: Any) -> dict[str, str]:
         return {"": type(value).__name__} | {f".{name}": _digest(array) for name, array in arrays.items()}
     if hasattr(value, "arrays") and hasattr(value, "header"):  # a trained network with its calibration
         return {"": str(value.header())} | {f".{name}": _digest(array) for name, array in value.arrays().items()}
-    # An object of the caller's own: its class is all that is known of it.
+    # An object of the caller: only its class is known.
     return {"": f"{type(value).__module__}.{type(value).__qualname__}"}

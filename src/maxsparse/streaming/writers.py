@@ -1,4 +1,4 @@
-"""From finished chunks to one output file, chunk by chunk: the memory in use does not grow with the output."""
+"""Write finished chunks to one output file, chunk by chunk: memory use does not grow with the output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MADE_BY = {"maxsparse": "recovered signals"}
 
 
 def write_npz(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
-    """Write a sparse matrix that ``scipy.sparse.load_npz`` reads, with the columns beside it."""
+    """Write a sparse matrix that ``scipy.sparse.load_npz`` reads, and the columns."""
     first = parts.first
     total = sum(int(chunk.counts.sum()) for chunk in parts)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
@@ -50,7 +50,7 @@ def _member(
     archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], pieces: Iterator[NDArray[Any]]
 ) -> None:
     """Write one array of a .npz file from its pieces."""
-    # A name makes a member of 1980: the same answers are the same bytes whenever they were written.
+    # Given a name only, zipfile stores the date 1980: equal answers give identical files.
     with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
         stream.write(_npy_header(shape, dtype))
         for piece in pieces:
@@ -73,7 +73,7 @@ def write_npy(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
 
 
 def write_csv(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
-    """Write the coefficients as text, one signal per line, every number to the last bit."""
+    """Write the coefficients as text, one signal per line, every number at full precision."""
     digits = "%.9g" if parts.first.values.dtype == np.float32 else "%.17g"
     with path.open("w", encoding="ascii") as stream:
         for chunk in parts:
@@ -81,14 +81,14 @@ def write_csv(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
 
 
 def write_mat(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
-    """Write a sparse matrix X and the columns for MATLAB; held in memory as a whole."""
+    """Write a sparse matrix X and the columns for MATLAB; the whole file is in memory."""
     import scipy.io
     import scipy.sparse
 
     chunks = list(parts)
     indices = np.concatenate([chunk.indices for chunk in chunks])
     if 16 * len(indices) > MATLAB_LIMIT or 8 * shape[0] > MATLAB_LIMIT:
-        raise ValueError("this is too much for a MATLAB file; write .npz, .parquet or .zarr")
+        raise ValueError("the answers are too large for a MATLAB file; write .npz, .parquet or .zarr")
     values = np.concatenate([chunk.values for chunk in chunks]).astype(np.float64)
     ends = np.concatenate([[0], np.cumsum(np.concatenate([chunk.counts for chunk in chunks]))])
     variables: dict[str, Any] = {"X": scipy.sparse.csr_array((values, indices, ends), shape=shape).tocsc()}
@@ -97,7 +97,7 @@ def write_mat(parts: Parts, path: Path, shape: tuple[int, int]) -> None:
     content: Any = io.BytesIO()
     scipy.io.savemat(content, variables, do_compression=True)
     content.seek(0)
-    content.write(b"MATLAB 5.0 MAT-file, written by maxsparse".ljust(116))  # instead of the time of writing
+    content.write(b"MATLAB 5.0 MAT-file, written by maxsparse".ljust(116))  # instead of the current time
     path.write_bytes(content.getvalue())
 
 
@@ -157,11 +157,11 @@ FORMATS = tuple(WRITERS)
 
 
 def check_format(output: Path) -> str:
-    """Return the format that the ending of an output asks for; refuse to replace what is not an output."""
+    """Return the format for the suffix of an output; refuse to replace a folder that is not an output."""
     ending = output.suffix.lower().removeprefix(".")
     if ending not in WRITERS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise ValueError(f"cannot write {str(output)!r}: its ending is {output.suffix!r}, known are {known}")
+        raise ValueError(f"cannot write {str(output)!r}: unknown suffix {output.suffix!r}; use one of {known}")
     if output.is_dir():
         marks = output / "zarr.json"
         if ending != "zarr" or not marks.is_file() or MADE_BY["maxsparse"] not in marks.read_text(encoding="utf-8"):

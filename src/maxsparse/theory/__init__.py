@@ -1,4 +1,4 @@
-"""What the paper proves, computable: coherence, isometry constants, and what shared layer weights may change."""
+"""The paper's theory as functions: coherence, restricted isometry constants, preconditioners, spark."""
 
 from maxsparse.theory.coherence import coherence, cumulative_coherence
 from maxsparse.theory.describe import Description, describe

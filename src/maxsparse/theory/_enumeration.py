@@ -1,7 +1,7 @@
 """Compiled walks over all subsets of k atoms: extreme eigenvalues of Gram blocks, and dependent columns.
 
 Both walk the tree of ascending index tuples and extend a factorisation by one row per step, so that a subset costs
-O(k²) and not O(k³).
+O(k²) instead of O(k³).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maxsparse._core.compiled import kernel
 def _append(
     G: NDArray[Any], S: NDArray[Any], depth: int, atom: int, shift: float, sign: float, L: NDArray[Any]
 ) -> bool:
-    """Extend the Cholesky factor of sign·(shift·I − G_S) by one atom; False where it stops being positive definite.
+    """Extend the Cholesky factor of sign·(shift·I − G_S) by one atom; False if it is not positive definite.
 
     The diagonal of L holds reciprocals.
     """
@@ -51,7 +51,8 @@ def _push(
 ) -> float:
     """Add an atom to S and return the bound that now holds: a larger λ_max (sign 1) or a smaller λ_min (sign −1).
 
-    By interlacing a subset that breaks the bound breaks it for every larger one, so the bound may move at any depth.
+    By interlacing, a subset that violates the bound violates it for every larger one, so the bound may change at any
+    depth.
     """
     if _append(G, S, depth, atom, bound + sign * slack, sign, L):
         return bound
@@ -64,7 +65,7 @@ def _push(
     bound = max(bound, values[-1]) if sign > 0 else min(bound, values[0])
     for i in range(best.shape[0]):
         best[i] = S[i] if i < count else -1
-    for i in range(count):  # the whole path again, for the new shift; it holds now
+    for i in range(count):  # repeat the whole path with the new shift; it now succeeds
         _append(G, S, i, S[i], bound + sign * slack, sign, L)
     return bound
 
@@ -79,13 +80,13 @@ def extreme_eigenvalues(
     ----------
     G : (m, m), symmetric.
     prefixes : (P, p) ascending index tuples, p ≤ k.
-    high, low : what is known already; low ≤ −inf leaves λ_min alone.
-    slack : differences below this are not looked at; it must stand well above rounding.
+    high, low : known extremes; low ≤ −inf skips λ_min.
+    slack : smaller differences are ignored; it must be well above rounding errors.
 
     Returns
     -------
-    highs, lows : (P,) per prefix; high and low where nothing lies beyond.
-    high_supports, low_supports : (P, k), filled with −1 from the end; meaningful where highs or lows moved.
+    highs, lows : (P,) per prefix; high and low if nothing is beyond them.
+    high_supports, low_supports : (P, k), filled with −1 from the end; valid where highs or lows changed.
     """
     P, p = prefixes.shape
     m = G.shape[0]
@@ -98,7 +99,7 @@ def extreme_eigenvalues(
         depth, start = 0, 0
         while depth >= 0:
             atom = start
-            if depth < p:  # the prefix is given; on the way back it is over
+            if depth < p:  # the prefix is fixed; stop on the way back
                 atom = prefixes[number, depth] if start <= prefixes[number, depth] else m
             if atom > m - (k - depth):
                 depth -= 1

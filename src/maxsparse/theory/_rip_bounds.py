@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 Support = NDArray[np.intp]
-CANDIDATES = 60  # atoms that a greedy step or a swap tries, the most promising ones
-POLISHED = 4  # subsets of the search that are improved by swaps
-MOST_ATOMS = 3000  # beyond this, bounds that need eigenvalues of the whole Gram matrix take minutes
+CANDIDATES = 60  # most promising atoms tried in a greedy step or a swap
+POLISHED = 4  # subsets of the search improved by swaps
+MOST_ATOMS = 3000  # for more, bounds from eigenvalues of the whole Gram matrix take minutes
 
 
 def search_extremes(
@@ -20,7 +20,7 @@ def search_extremes(
 ) -> tuple[tuple[float, Support], tuple[float, Support]]:
     """Find blocks of k atoms with a large λ_max and with a small λ_min, each as (value, support)."""
     high, high_support = _search_largest(G, k, trials, rng)
-    # λ_min of G is λ_max of cI − G; the smallest c that keeps the blocks met positive converges fastest.
+    # λ_min of G is λ_max of cI − G; the smallest c that keeps the visited blocks positive converges fastest.
     shift = max(high, float(np.abs(np.diag(G)).max()))
     low, low_support = _search_largest(shift * np.eye(len(G)) - G, k, trials, rng)
     return (high, high_support), (shift - low, low_support)
@@ -117,7 +117,7 @@ def upper_bounds(
     Returns
     -------
     top, bottom : the bounds.
-    how : which argument gave the one that decides δ_k.
+    how : the argument that gave the bound on δ_k.
     """
     off = G.copy()
     np.fill_diagonal(off, 0.0)

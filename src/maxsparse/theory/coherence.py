@@ -1,4 +1,4 @@
-"""Mutual coherence: the cheapest measure of how much the atoms of Φ resemble each other."""
+"""Mutual coherence: the cheapest measure of how similar the atoms of Φ are."""
 
 from __future__ import annotations
 

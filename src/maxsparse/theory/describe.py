@@ -1,4 +1,4 @@
-"""What a user wants to know about a dictionary before choosing a method."""
+"""Properties of a dictionary that matter for the choice of a method."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from maxsparse.theory.uniqueness import Spark, spark
 
 __all__ = ["Description", "describe"]
 
-ENOUGH = 0.9  # a method is expected to work as long as it recovers this share of random supports
+ENOUGH = 0.9  # a method is expected to work if it recovers this share of random supports
 ENUMERATED = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """For k = 1, 2, …: share of random k-sparse signals that OMP recovers, and that ℓ1 is certain to recover."""
+    """For k = 1, 2, …: share of random k-sparse signals that OMP recovers, and that ℓ1 is guaranteed to recover."""
 
     omp: list[float]
     l1: list[float]
 
     def up_to(self, method: str) -> int:
-        """Largest k below which the share never falls under 0.9."""
+        """Largest k up to which the share is at least 0.9."""
         shares = getattr(self, method)
         return next((k for k, share in enumerate(shares) if share < ENOUGH), len(shares))
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Numbers that tell how hard a dictionary is; ``print`` it to read them.
+    """Measures of how difficult a dictionary is; ``print`` shows them.
 
     Attributes
     ----------
     shape : (int, int)
     rank : int
     condition : float
-        Ratio of the largest to the smallest singular value that is not zero.
+        Ratio of the largest to the smallest nonzero singular value.
     duplicates : list of (int, int)
         Atoms that are multiples of each other.
     coherence, whitened_coherence : float
     spark : Spark
     delta : RipConstant
-        δ_3 of the atoms scaled to norm 1: what IHT needs for k = 1.
+        δ_3 of the atoms scaled to norm 1; the guarantee of IHT at k = 1 depends on it.
     whitened_delta : RipConstant
         The same after whitening.
     guaranteed : int
@@ -86,7 +86,7 @@ class Description:
             f"condition number {self.condition:.3g}",
             f"coherence           {self.coherence:.4f}; whitened {self.whitened_coherence:.4f}",
             f"δ_{self.delta.k}                 {_interval(self.delta)}; whitened {_interval(self.whitened_delta)}; "
-            f"IHT asks for less than {IHT_THRESHOLD:.4f}",
+            f"IHT needs less than {IHT_THRESHOLD:.4f}",
             f"spark               {_spark(self.spark)}",
             f"guaranteed          OMP and ℓ1 recover every signal with up to {self.guaranteed} nonzeros, "
             f"IHT up to {self.guaranteed_iht}",
@@ -101,25 +101,25 @@ class Description:
 
     @property
     def advice(self) -> str:
-        """One sentence on which methods to try."""
+        """Recommended methods, in one sentence."""
         plain = max(self.plain.up_to("omp"), self.plain.up_to("l1"))
         whitened = max(self.whitened.up_to("omp"), self.whitened.up_to("l1"))
         first = "whiten (precondition=True) if the noise allows it" if whitened > plain else "whitening is not needed"
         most = max(plain, whitened)
         if most == 0:
-            return f"{first}; OMP and ℓ1 promise nothing here: use maxsparse.SparseRecoverer, sbl or exact"
-        return f"{first}; OMP or ℓ1 up to {most} nonzeros, beyond that maxsparse.SparseRecoverer, sbl or exact"
+            return f"{first}; OMP and ℓ1 are not expected to work: use maxsparse.SparseRecoverer, sbl or exact"
+        return f"{first}; OMP or ℓ1 up to {most} nonzeros, for more use maxsparse.SparseRecoverer, sbl or exact"
 
 
 def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng: RandomState = 0) -> Description:
-    r"""Measure what decides which methods can recover sparse signals from a dictionary.
+    r"""Measure how well sparse signals can be recovered with a dictionary, and by which methods.
 
     Parameters
     ----------
     Phi : array-like of shape (n, m)
         Dictionary; atoms are scaled to norm 1 first.
     max_sparsity : int, default=10
-        Largest sparsity to make a forecast for.
+        Largest sparsity of the forecast.
     samples : int, default=200
         Random supports per sparsity.
     rng : int, numpy.random.Generator or None, default=0
@@ -216,7 +216,7 @@ def _forecast(B: FloatArray, most: int, samples: int, rng: np.random.Generator) 
 
 
 def _omp_finds(B: FloatArray, S: NDArray[np.intp], y: FloatArray) -> bool:
-    """Whether OMP's first |S| atoms are S; it has failed as soon as it takes another one."""
+    """Whether the first |S| atoms that OMP selects are S."""
     chosen: list[int] = []
     r = y
     for _ in range(S.size):
@@ -236,4 +236,4 @@ def _interval(constant: RipConstant) -> str:
 
 def _spark(result: Spark) -> str:
     known = f"{result.lower}" if result.exact else f"from {result.lower} to {result.upper}"
-    return f"{known}: a solution with up to {result.unique_up_to} nonzeros is certain to be the only sparsest one"
+    return f"{known}: a solution with up to {result.unique_up_to} nonzeros is guaranteed to be the unique sparsest one"

@@ -20,11 +20,11 @@ def hard_threshold(X: ArrayLike, k: int, *, on: ArrayLike | None = None, off: Ar
     X : array-like of shape (N, m)
         Vectors as rows.
     k : int
-        How many of the largest magnitudes outside Ω_on and Ω_off to keep; of equal ones the lower index wins.
+        Number of largest magnitudes outside Ω_on and Ω_off to keep; among equal ones, the lower indices.
     on : array-like of bool, shape (m,) or (N, m), or None
-        Entries that are kept whatever their size.
+        Entries that are always kept.
     off : array-like of bool, shape (m,) or (N, m), or None
-        Entries that are set to zero whatever their size.
+        Entries that are always set to zero.
 
     Returns
     -------
@@ -58,7 +58,7 @@ class GeneralisedIhtLayer:
     Gamma : ndarray of shape (m, n)
     sparsity : int
     D : ndarray of shape (m,)
-        Scales: the layer works on :math:`D^{-1}x`; ones where there is no preconditioner.
+        Scales: the layer works on :math:`D^{-1}x`; ones without a preconditioner.
     """
 
     Psi: FloatArray
@@ -102,9 +102,9 @@ def generalised_iht_layer(
     sparsity : int
         Number k of entries that :math:`H_k` keeps.
     Gamma : array-like of shape (m, n) or None, default=None
-        Γ; None takes :math:`\Phi^\top`, which is IHT with step 1.
+        Γ; None is :math:`\Phi^\top`, which gives IHT with step 1.
     Psi : array-like of shape (m, m) or None, default=None
-        Ψ; None takes :math:`I - \Gamma\Phi`. Every other choice moves some x* it should keep: the proposition below.
+        Ψ; None is :math:`I - \Gamma\Phi`. With any other choice some x* is not a fixed point: the proposition below.
     precondition : (W, D) or None, default=None
         Instead of Γ: the layer of the second proposition, :math:`\Gamma = D\Phi^\top W^\top W` on the dictionary ΦD.
 
@@ -115,7 +115,7 @@ def generalised_iht_layer(
 
     Notes
     -----
-    Proposition "constrained IHT layer": if every x* with at most k nonzeros is to be a fixed point, Ψ must be
+    Proposition "constrained IHT layer": for every x* with at most k nonzeros to be a fixed point, Ψ must be
     :math:`I - \Gamma\Phi`. Proposition "constant layer improvement": with :math:`\delta_{3k}[W\Phi D] < 1/\sqrt{32}`,
     :math:`\|D^{-1}(x^{(t)} - x^*)\|_2 \le 2^{-t}\|D^{-1}x^*\|_2`. The paper prints :math:`WW^\top` in Γ, which fits
     its objective :math:`\|Wy - W\Phi Dx\|^2` only if W is symmetric: :math:`W^\top W` is meant.

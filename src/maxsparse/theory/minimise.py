@@ -1,4 +1,4 @@
-"""Gradient search for the W and D of the proposition on shared weights: lower δ_k[WΦD] as far as it goes."""
+"""Gradient search for W and D that minimise δ_k[WΦD]."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from maxsparse.theory.rip import RipConstant, rip_constant
 
 __all__ = ["MinimisedRip", "minimise_rip"]
 
-CHECK_EVERY = 25  # steps between two searches for the supports that are worst now
+CHECK_EVERY = 25  # steps between two searches for the currently worst supports
 POOL = 4096
-SINGULAR = 1e-12  # eigenvalues below this are rounding
+SINGULAR = 1e-12  # eigenvalues below this are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +32,15 @@ class MinimisedRip:
     D : ndarray of shape (m,)
         Diagonal of D.
     before, after : RipConstant
-        Constants of Φ and of WΦD. Both have the common factor that makes the constant smallest, which D may hold;
-        without it, shorter atoms alone would seem an improvement.
+        Constants of Φ and of WΦD. Both include the common factor that minimises the constant, which D may
+        contain; without it, shorter atoms alone would seem to be an improvement.
     start : str
-        The closed form that the search began at, the best of: Φ itself, whitening, removing the strongest directions.
+        The closed form that the search started from, the best of: Φ itself, whitening, removing the strongest
+        directions.
     start_lower : float
         Lower bound on the constant there, by search.
     held_out_before, held_out_after : ndarray of shape (L,)
-        :math:`\max |\lambda - 1|` on random supports that the search was never shown.
+        :math:`\max |\lambda - 1|` on random supports not used in the search.
     """
 
     W: FloatArray
@@ -76,37 +77,37 @@ def minimise_rip(
     Phi : array-like of shape (n, m)
         Dictionary.
     k : int
-        Order of the constant, at most m; for IHT at sparsity k ask for 3k.
+        Order of the constant, at most m; for IHT at sparsity k use 3k.
     steps : int, default=400
         Steps of Adam; 0 returns the best closed form.
     batch : int, default=256
-        Random supports per step; as many of the worst ones met so far are added.
+        Random supports per step; the same number of the worst ones so far is added.
     held_out : int, default=1000
-        Random supports that are never trained on, to report on.
+        Random held-out supports, for the report.
     learning_rate : float, default=0.01
         Of Adam.
     limit : int, default=20_000_000
         Largest number of subsets to enumerate for the constants reported, see :func:`rip_constant`.
     rng : int, numpy.random.Generator or None, default=None
-        Seed, generator, or None for another search at every call.
+        Seed, generator, or None for a different search at every call.
     progress : bool, default=False
         Show a progress bar on a terminal if it takes more than two seconds.
 
     Returns
     -------
     result : MinimisedRip
-        ``result.W``, ``result.D`` go into ``precondition=`` of the solvers; ``result.before`` and ``result.after`` are
-        the constants, exact where they can be enumerated.
+        ``result.W``, ``result.D`` can be passed to the solvers as ``precondition=``; ``result.before`` and
+        ``result.after`` are the constants, exact if they can be enumerated.
 
     Notes
     -----
-    D may hold a common factor, and with the best one :math:`\delta_k = (b-a)/(b+a) = \tanh(\frac12\ln\frac ba)` for
+    D may contain a common factor, and with the best one :math:`\delta_k = (b-a)/(b+a) = \tanh(\frac12\ln\frac ba)` for
     the extreme eigenvalues a and b over all supports. Both are maxima over supports and not differentiable; the paper
     leaves the search to training. Here :math:`\ln b - \ln a` is replaced by
     :math:`\frac1\beta\ln\sum\lambda_i(S)^\beta + \frac1\beta\ln\sum\lambda_i(S)^{-\beta}` over sampled supports,
-    with β growing from 5 to 50, and lowered by Adam. Random supports alone would lower the average, not the worst case:
-    the worst supports that truncated power iterations find for the current WΦD join every batch. The point with the
-    lowest constant by search is returned, so the result is not worse than the closed form it began at.
+    with β growing from 5 to 50, and minimised with Adam. Random supports alone would lower the average, not the worst
+    case: every batch also contains the worst supports that truncated power iterations find for the current WΦD. The
+    point with the lowest constant found is returned, so the result is not worse than the closed form at the start.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def minimise_rip(
 
 
 def _best_factor(constant: RipConstant) -> float:
-    """2/(a + b), which puts the eigenvalues found, [a, b], around 1."""
+    """2/(a + b), which centres the eigenvalues found, [a, b], at 1."""
     return 2.0 / (constant.largest[0] + max(constant.smallest[1], 0.0))
 
 
@@ -160,7 +161,7 @@ def _best_start(unit: FloatArray, k: int, rng: np.random.Generator) -> tuple[str
         if r < n:
             try:
                 candidates[f"{r} directions removed"] = null_low_rank(unit, r)[0]
-            except ValueError:  # an atom lies in them
+            except ValueError:  # an atom lies in these directions
                 break
     lower = {name: _search_lower(_unit_columns(W @ unit), k, rng) for name, W in candidates.items()}
     best = min(lower, key=lower.__getitem__)
@@ -178,12 +179,12 @@ def _descend(
     rng: np.random.Generator,
     progress: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Run Adam on the smooth surrogate; return the W and the scales with the lowest constant met."""
+    """Run Adam on the smooth surrogate; return the W and the scales with the lowest constant."""
     import torch
 
     m = unit.shape[1]
-    # W = R W₀ with R starting at the identity: a whitening W₀ has rows of very different lengths, one step size for
-    # all of its entries would move none of them well.
+    # W = R W₀ with R starting at the identity: a whitening W₀ has rows of very different lengths, so one step
+    # size does not suit all its entries.
     Phi = torch.as_tensor(W0 @ unit)
     R = torch.eye(len(W0), dtype=torch.float64, requires_grad=True)
     log_scales = torch.zeros(m, dtype=torch.float64, requires_grad=True)

@@ -1,4 +1,4 @@
-"""The (W, D) of the proposition on shared weights that cost nothing to find: whitening and projection."""
+"""Preconditioners (W, D) in closed form: whitening and projection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REWEIGHTINGS = 10
 
 
 def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    r"""Whiten a dictionary: W and D such that WΦD is as incoherent as a linear change of y can make it.
+    r"""Whiten a dictionary: W and D such that WΦD is much less coherent than Φ.
 
     .. math::
 
@@ -28,7 +28,8 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
     noise : float, default=0.0
         Standard deviation of the noise on y relative to the root mean square of y's entries, that is
         :math:`10^{-snr/20}`. It sets :math:`\lambda = noise^2 \|\Phi\|_F^2 / n`, which makes Wy white for random x and
-        keeps the directions in which Φ is weak from being blown up.
+        does
+        not amplify noise in the directions in which Φ is weak.
 
     Returns
     -------
@@ -39,9 +40,9 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
 
     Notes
     -----
-    Proposition "constant layer improvement" of the paper allows any W and D and asks for those with the smallest
-    restricted isometry constant of WΦD; whitening is a legal choice that needs no search. Rows of W may be rotated
-    freely, so the form :math:`\Lambda^{-1/2}U^\top` of the singular value decomposition is returned.
+    Proposition "constant layer improvement" of the paper allows any W and D and minimises the restricted
+    isometry constant of WΦD; whitening is a valid choice that needs no search. W may be multiplied by any rotation, so
+    the form :math:`\Lambda^{-1/2}U^\top` of the singular value decomposition is returned.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
     lost = np.flatnonzero(~(norms > np.finfo(matrix.dtype).tiny))
     if lost.size:
         raise ValueError(
-            f"atom {lost[0]} is too short beside the others to be whitened; scale the atoms of Phi to norm 1"
+            f"atom {lost[0]} is too short relative to the others to be whitened; scale the atoms of Phi to norm 1"
         )
     return np.ascontiguousarray(W, dtype=matrix.dtype), (1.0 / norms).astype(matrix.dtype)
 
@@ -80,7 +81,7 @@ def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = Non
 
     .. math:: W \Phi D = W A \cdot \mathrm{diag}, \qquad W \in \mathbb{R}^{(n-r) \times n},
 
-    behaves like A with r rows less: the price is r measurements.
+    behaves like A with r fewer rows: the price is r measurements.
 
     Parameters
     ----------
@@ -96,18 +97,18 @@ def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = Non
     W : ndarray of shape (n - r, n)
         Orthonormal rows.
     D : ndarray of shape (m,)
-        Diagonal of D, which brings the atoms of WΦD to norm 1.
+        Diagonal of D, which scales the atoms of WΦD to norm 1.
 
     See Also
     --------
-    precondition : Whitening, which weakens strong directions and keeps them.
+    precondition : Whitening, which attenuates strong directions but keeps them.
 
     Notes
     -----
-    Corollary "constant layer improvement" of the paper. Its proof speaks of r orthonormal rows; n − r is meant. An atom
+    Corollary "constant layer improvement" of the paper. Its proof says r orthonormal rows; n − r is meant. An atom
     that lies in the removed range cannot be kept, and raises an error.
 
-    Atoms on which :math:`\Delta_r` is weak keep much more of A than others, and would turn the singular vectors of Φ
+    Atoms on which :math:`\Delta_r` is weak keep much more of A than others, and would pull the singular vectors of Φ
     towards themselves by as much as all others have left. The range is therefore estimated by least absolute
     deviations, :math:`\min \sum_i \|W\phi_i\|_2`, through singular vectors of reweighted atoms [1]_.
 
@@ -133,17 +134,17 @@ def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = Non
             raise ValueError(f"low_rank must have n = {n} rows like Phi, got shape {source.shape}")
     W, norms = _complement(source, rank, matrix)
     for _ in range(REWEIGHTINGS if low_rank is None else 0):
-        # The floor keeps an atom that happens to fit well from taking all the weight.
+        # The floor keeps an atom that fits well by chance from getting all the weight.
         W, norms = _complement(matrix / np.sqrt(np.maximum(norms, 0.1 * np.median(norms))), rank, matrix)
     return W, (1.0 / norms).astype(matrix.dtype)
 
 
 def _complement(source: FloatArray, rank: int, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return orthonormal rows outside the first `rank` singular vectors, and the norms of what they leave of Φ."""
+    """Return orthonormal rows W outside the first `rank` singular vectors, and the column norms of WΦ."""
     U = np.linalg.svd(source, full_matrices=True)[0]
     W = np.ascontiguousarray(U[:, rank:].T)
     norms = np.linalg.norm(W @ Phi, axis=0)
     lost = np.flatnonzero(norms <= 100 * np.finfo(Phi.dtype).eps * np.linalg.norm(Phi, axis=0))
     if lost.size:
-        raise ValueError(f"atom {lost[0]} lies in the {rank} directions to remove: nothing of it would be left")
+        raise ValueError(f"atom {lost[0]} lies in the {rank} directions to remove: it would become zero")
     return W, norms

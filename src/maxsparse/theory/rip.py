@@ -1,4 +1,4 @@
-"""Restricted isometry constants: exact by enumeration, or bracketed by bounds that are certain."""
+"""Restricted isometry constants: exact by enumeration, or proven bounds."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from maxsparse.theory._rip_bounds import search_extremes, upper_bounds
 __all__ = ["IHT_THRESHOLD", "RipConstant", "rip_constant"]
 
 IHT_THRESHOLD = 1.0 / math.sqrt(32.0)
-# Eigenvalues closer than this, relative to the largest, count as equal in the enumeration: far above rounding, so
-# that ties cost nothing, and far below what anybody asks of a constant.
+# Eigenvalues closer than this, relative to the largest, count as equal in the enumeration: far above rounding errors,
+# so that ties cost nothing, and far below any useful accuracy.
 RELATIVE_SLACK = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class RipConstant:
-    r"""A restricted isometry constant :math:`\delta_k`, or an interval that is certain to hold it.
+    r"""A restricted isometry constant :math:`\delta_k`, or an interval proven to contain it.
 
     Attributes
     ----------
     k : int
         Size of the subsets.
     exact : bool
-        True if all subsets were looked at: `lower` and `upper` are then equal.
+        True if all subsets were checked: `lower` and `upper` are then equal.
     lower, upper : float
         :math:`lower \le \delta_k \le upper`. The lower bound is attained on `support`.
     largest, smallest : (float, float)
@@ -39,7 +39,7 @@ class RipConstant:
     subsets : int
         Number of subsets of k atoms.
     how : str
-        What gave the bounds.
+        How the bounds were found.
     """
 
     k: int
@@ -64,13 +64,13 @@ class RipConstant:
     def scaled(self) -> tuple[float, float]:
         r"""Bounds on the constant after the best common factor on Φ, :math:`(b - a)/(b + a)` for eigenvalues in [a, b].
 
-        D may hold such a factor, so this is the number to compare preconditioners by; it is below 1 if no k atoms are
+        D may contain such a factor, so compare preconditioners by this number; it is below 1 if no k atoms are
         dependent.
         """
         return _ratio(self.largest[0], self.smallest[1]), _ratio(self.largest[1], self.smallest[0])
 
     def below(self, threshold: float = IHT_THRESHOLD) -> bool | None:
-        r"""Whether the constant is below a threshold, by default IHT's :math:`1/\sqrt{32}`; None if it is not known."""
+        r"""Whether the constant is below a threshold, by default IHT's :math:`1/\sqrt{32}`; None if unknown."""
         if self.upper < threshold:
             return True
         return False if self.lower >= threshold else None
@@ -115,14 +115,14 @@ def rip_constant(
     Parameters
     ----------
     Phi : array-like of shape (n, m)
-        Dictionary; its atoms are taken at the length they have.
+        Dictionary; its atoms are not normalised.
     k : int
-        Number of nonzeros, from 1 to m. For the guarantee of IHT at sparsity k ask for 3k.
+        Number of nonzeros, from 1 to m. For the guarantee of IHT at sparsity k use 3k.
     method : {"auto", "exact", "bounds"}, default="auto"
-        ``"exact"`` looks at every subset, ``"bounds"`` at none, ``"auto"`` enumerates if there are at most `limit`.
+        ``"exact"`` checks every subset, ``"bounds"`` none, ``"auto"`` enumerates if there are at most `limit`.
     limit : int, default=20_000_000
-        Largest number of subsets to enumerate; ``"exact"`` refuses more and says how many there are. A laptop looks at
-        some million subsets in a second.
+        Largest number of subsets to enumerate; ``"exact"`` raises an error for more. A laptop checks some million
+        subsets per second.
     trials : int, default=200
         Random starts of the search for the lower bound.
     rng : int, numpy.random.Generator or None, default=None
@@ -143,8 +143,8 @@ def rip_constant(
     Notes
     -----
     The paper notes that these constants are not feasible to compute in general [1]_; for small m and k they are. The
-    enumeration does not compute eigenvalues: it checks by Cholesky factors, extended by one atom at a time, that no
-    subset lies beyond the worst one that a search found, and moves on where one does. Values are exact up to 1e-10 of
+    enumeration does not compute eigenvalues: Cholesky factors, extended by one atom at a time, show that no subset is
+    worse than the worst one found so far, which is updated where one is. Values are exact up to 1e-10 of
     the largest eigenvalue.
 
     Otherwise, the lower bound is the worst subset of a search: truncated power iterations [2]_ from random subsets,
@@ -183,7 +183,7 @@ def rip_constant(
     if method == "exact" and subsets > limit:
         raise ValueError(
             f"δ_{k} of {m} atoms needs {subsets:,} subsets, more than limit={limit:,}; raise limit, "
-            'or take method="bounds"'
+            'or use method="bounds"'
         )
     G = matrix.T @ matrix
     (high, high_support), (low, low_support) = search_extremes(G, k, trials, check_rng(rng))
@@ -193,7 +193,7 @@ def rip_constant(
         largest, smallest, how = (high, high), (low, low), "enumeration"
     else:
         top, bottom, how = upper_bounds(G, k, min(limit, 2_000_000), check_rng(0), _extremes)
-        # A bound may fall short of what was found by rounding alone.
+        # Due to rounding errors, a bound may be below the value found.
         largest, smallest = (high, max(top, high)), (min(bottom, low), low)
     support = high_support if high - 1.0 >= 1.0 - low else low_support
     return RipConstant(k, exact, largest, smallest, np.sort(support), subsets, how)
@@ -213,17 +213,17 @@ def _enumerate(
     low: tuple[float, NDArray[np.intp]],
     progress: bool,
 ) -> tuple[float, float, NDArray[np.intp], NDArray[np.intp]]:
-    """Check every k-subset against the extremes found so far, and move them where one lies beyond."""
+    """Check every k-subset against the extremes found so far, and update them."""
     from maxsparse.theory._enumeration import extreme_eigenvalues  # compiled code: loaded only when used
 
     m = G.shape[0]
     slack = RELATIVE_SLACK * max(float(np.abs(G).max()), abs(high[0]))
     prefixes = np.arange(m)[:, None] if k <= 2 else np.column_stack(np.triu_indices(m, 1))
-    # Random order, so that blocks take equal time and the bar is honest about what is left.
+    # Random order, so that blocks take equal time and the remaining time in the bar is right.
     prefixes = prefixes[np.random.default_rng(0).permutation(len(prefixes))]
     blocks = np.array_split(prefixes, min(len(prefixes), 200 if math.comb(m, k) > 1_000_000 else 1))
     for block in track(blocks, f"δ_{k}, {math.comb(m, k):,} subsets", progress):
-        # A singular block is as bad as it gets for a Gram matrix; nothing is left to look for.
+        # Nothing is worse than a singular block of a Gram matrix, so the search can stop.
         floor = low[0] if low[0] > slack or low[0] < -slack else -np.inf
         highs, lows, high_supports, low_supports = extreme_eigenvalues(G, k, block, high[0], floor, slack)
         if highs.max() > high[0]:
@@ -234,7 +234,7 @@ def _enumerate(
 
 
 def _completed(support: NDArray[np.intp], m: int) -> NDArray[np.intp]:
-    """Fill up a subset that ends in −1: more atoms never make an extreme eigenvalue less extreme."""
+    """Extend a subset that ends in −1: more atoms never make an extreme eigenvalue less extreme."""
     chosen = support[support >= 0]
     others = np.setdiff1d(np.arange(m), chosen)
     return np.concatenate([chosen, others[: support.size - chosen.size]])

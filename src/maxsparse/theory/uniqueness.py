@@ -1,4 +1,4 @@
-"""Spark: how many nonzeros a solution of y = Φx may have and still be the only sparsest one."""
+"""Spark: up to how many nonzeros a solution of y = Φx is the unique sparsest one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Spark", "spark"]
 
 @dataclass(frozen=True, eq=False)
 class Spark:
-    """The smallest number of linearly dependent atoms, or an interval that holds it.
+    """The smallest number of linearly dependent atoms, or an interval that contains it.
 
     Attributes
     ----------
     lower, upper : int
-        lower ≤ spark ≤ upper; m + 1 stands for independent atoms.
+        lower ≤ spark ≤ upper; m + 1 means independent atoms.
     exact : bool
         True if both are equal.
     support : ndarray, int
-        The smallest dependent set of atoms that was found; empty if all atoms are independent.
+        The smallest dependent set of atoms found; empty if all atoms are independent.
     """
 
     lower: int
@@ -40,8 +40,8 @@ class Spark:
 
     @property
     def unique_up_to(self) -> int:
-        """Largest sparsity k for which 2k < spark is certain: such a solution is the only sparsest one."""
-        if not self.support.size:  # independent atoms: there is one solution at most
+        """Largest sparsity k for which 2k < spark is proven: such a solution is the unique sparsest one."""
+        if not self.support.size:  # independent atoms: at most one solution
             return self.lower - 1
         return (self.lower - 1) // 2
 
@@ -60,16 +60,16 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
 
     .. math:: \mathrm{spark}(\Phi) = \min\{\|z\|_0 : \Phi z = 0,\ z \ne 0\}
 
-    A solution of y = Φx with :math:`2\|x\|_0 < \mathrm{spark}(\Phi)` is the only sparsest one.
+    A solution of y = Φx with :math:`2\|x\|_0 < \mathrm{spark}(\Phi)` is the unique sparsest one.
 
     Parameters
     ----------
     Phi : array-like of shape (n, m)
         Dictionary; the atoms need not have norm 1.
     tol : float, default=1e-10
-        A unit atom this close to the span of others depends on them.
+        A unit atom this close to the span of others counts as dependent on them.
     limit : int, default=5_000_000
-        Largest number of subsets to look at. Sizes are tried in ascending order until the next one would exceed it.
+        Largest number of subsets to check. Sizes are tried in ascending order until the next one would exceed it.
     progress : bool, default=False
         Show a progress bar on a terminal if it takes more than two seconds.
 
@@ -80,12 +80,12 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
 
     See Also
     --------
-    rip_constant : δ_2k < 1 says the same of k nonzeros.
+    rip_constant : δ_2k < 1 implies the same for k nonzeros.
 
     Notes
     -----
     Any rank(Φ) + 1 atoms are dependent, which bounds the spark from above; a sparse vector of the null space, found by
-    ℓ1 minimisation with one entry held at 1, may bound it better. From below it is more than every size that was
+    ℓ1 minimisation with one entry held at 1, may bound it better. The spark is larger than every size
     enumerated, and at least 1 + 1/μ with the coherence μ [1]_. For atoms in general position, such as random ones, the
     spark is n + 1 with probability one, but only enumeration proves it for a given Φ.
 
@@ -118,7 +118,7 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
 
 
 def _enumerate(unit: FloatArray, upper: int, tol: float, limit: int, progress: bool) -> tuple[int, NDArray[np.intp]]:
-    """Try all sizes below `upper` that the limit allows; return a lower bound and a dependent set or none."""
+    """Try all sizes below `upper` that the limit allows; return a lower bound and a dependent set, if found."""
     from maxsparse.theory._enumeration import find_dependent  # compiled code: loaded only when used
 
     m = unit.shape[1]
@@ -144,7 +144,7 @@ def _sparse_null_vector(unit: FloatArray, rank: int, tol: float) -> NDArray[np.i
     n, m = unit.shape
     pivots = qr(unit, mode="economic", pivoting=True)[2]
     best = np.sort(pivots[: rank + 1])
-    # The atoms that resemble others most are the likeliest to be in a small dependent set.
+    # Atoms that are most similar to others are most likely to be in a small dependent set.
     G = np.abs(unit.T @ unit)
     np.fill_diagonal(G, 0.0)
     tried = 20 if m <= 500 else 0  # linear programs of this size take milliseconds, larger ones minutes
@@ -153,7 +153,7 @@ def _sparse_null_vector(unit: FloatArray, rank: int, tol: float) -> NDArray[np.i
         bounds[i], bounds[m + i] = (1, 1), (0, 0)
         answer = linprog(np.ones(2 * m), A_eq=np.hstack([unit, -unit]), b_eq=np.zeros(n), bounds=bounds)
         if answer.x is None:
-            continue  # this atom depends on no others
+            continue  # this atom does not depend on others
         z = answer.x[:m] - answer.x[m:]
         support = np.flatnonzero(np.abs(z) > 1e-9)
         if support.size < best.size and np.linalg.svd(unit[:, support], compute_uv=False)[-1] <= tol:
