@@ -159,9 +159,9 @@ def _answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, 
 
 def _worker_threads() -> int:
     """Return how many threads the worker that runs this may use."""
-    import numba
+    from maxsparse._core.threads import available_threads  # loads numba
 
-    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
+    available = available_threads()
     try:
         threads = int(_distributed().get_worker().state.nthreads)
     except ValueError:  # no worker: dask's own scheduler in this process

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from maxsparse import dictionaries, signals
+from maxsparse._core.threads import threads
 from maxsparse.recovery._refit import prepare
 from maxsparse.recovery._tableau import build, equal_ratios, pair_ratios, pivot
 from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
@@ -87,8 +88,6 @@ def test_noise_is_never_explained(problem):
 
 
 def test_seed_decides_and_batch_and_threads_do_not(problem):
-    import numba
-
     X, Y = draw(problem, 40, 6)
     scores = np.random.default_rng(0).standard_normal(X.shape)
     options = {"budget": Budget(2_000), "seed": 3}
@@ -97,13 +96,9 @@ def test_seed_decides_and_batch_and_threads_do_not(problem):
         np.testing.assert_array_equal(a, b)
     for a, b in zip(whole, search(problem, Y[7:9], scores[7:9], **options), strict=True):
         np.testing.assert_array_equal(a[7:9], b)
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with threads(1):
         for a, b in zip(whole, search(problem, Y, scores, **options), strict=True):
             np.testing.assert_array_equal(a, b)
-    finally:
-        numba.set_num_threads(threads)
     other = search(problem, Y, scores, budget=Budget(2_000), seed=4)
     assert (whole[2] != other[2]).any()
 

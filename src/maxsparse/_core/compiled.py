@@ -1,7 +1,8 @@
 """One decorator for all compiled code, so that compiler flags are stated once.
 
-Divisions by zero give infinity or NaN, as in numpy: a check before every division would keep loops from vectorising,
-and an exception raised inside a parallel loop ends the process.
+Divisions by zero give infinity or NaN, as in numpy: a check before every division would keep loops from vectorising.
+Numba's own parallel loops are not used: they take several times as long to compile, and OpenMP does not survive a
+fork. :func:`maxsparse._core.threads.over_slices` runs a kernel on all threads instead.
 """
 
 from __future__ import annotations
@@ -19,15 +20,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def kernel(
-    *, parallel: bool = False, fast: bool = False, nan: bool = False, inline: bool = False
-) -> Callable[[Function], Function]:
+def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Callable[[Function], Function]:
     """Compile a function: cached on disk, without the interpreter's lock, division as in numpy.
 
     Parameters
     ----------
-    parallel : bool, default=False
-        Run ``prange`` loops on all threads.
     fast : bool, default=False
         Let the compiler reorder sums and fuse multiply-adds.
     nan : bool, default=False
@@ -51,8 +48,6 @@ def kernel(
     3.0
     """
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-    if parallel:
-        options["parallel"] = True
     if fast:
         options["fastmath"] = REORDER if nan else REORDER | {"nnan"}
     if inline:

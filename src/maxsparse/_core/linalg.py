@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 
 DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
 COLUMN_TILE = 32  # columns of Φ that are handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
-# Work is dealt out as many strided slices: hard signals that stand together do not end up on one thread.
-SLICES = 64
 
 
 @kernel(fast=True)
@@ -39,19 +37,26 @@ def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int
             out[j] += a * matrix[i, j]
 
 
-@kernel(parallel=True)
 def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return Y @ matrix for C-contiguous Y (N, n) and matrix (n, m), each row by the same operations."""
+    N = Y.shape[0]
+    out = np.empty((N, matrix.shape[1]), dtype=Y.dtype)
+    size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
+    over_slices(_times_rows, -(-N // size), Y, matrix, size, out)
+    return out
+
+
+@kernel()
+def _times_rows(piece: int, pieces: int, Y: NDArray[Any], matrix: NDArray[Any], size: int, out: NDArray[Any]) -> None:
+    """Set out = Y @ matrix for the blocks of `size` rows in this slice of the blocks."""
     N, n = Y.shape
     m = matrix.shape[1]
-    out = np.empty((N, m), dtype=Y.dtype)
-    size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
-    for block in prange((N + size - 1) // size):
-        first, last = block * size, min(N, (block + 1) * size)
-        # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
-        tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
-        rows = np.zeros((4, n), dtype=Y.dtype)
-        sums = np.empty((4, COLUMN_TILE), dtype=Y.dtype)
+    # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
+    tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
+    rows = np.zeros((4, n), dtype=Y.dtype)
+    sums = np.empty((4, COLUMN_TILE), dtype=Y.dtype)
+    for first in range(piece * size, N, pieces * size):
+        last = min(N, first + size)
         for start in range(0, m, COLUMN_TILE):
             width = min(m - start, COLUMN_TILE)
             tile[:, :width] = matrix[:, start : start + width]
@@ -60,7 +65,6 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
                 rows[:count] = Y[row : row + count]
                 _four_rows(rows, tile, sums)
                 out[row : row + count, start : start + width] = sums[:count, :width]
-    return out
 
 
 @kernel(fast=True)
@@ -142,16 +146,21 @@ def image_norm2(atoms: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> fl
     return dot(image, image)
 
 
-@kernel(parallel=True)
 def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     """Return ‖y − Φx‖₂ for every row; `atoms` is Φᵀ, C-contiguous."""
-    N, n = Y.shape
-    out = np.empty(N, dtype=Y.dtype)
-    for piece in prange(min(N, SLICES)):
-        r = np.empty(n, dtype=Y.dtype)
-        for row in range(piece, N, SLICES):
-            out[row] = residual_of(Y[row], atoms, X[row], r)
+    out = np.empty(len(Y), dtype=Y.dtype)
+    over_slices(_residual_rows, len(Y), Y, atoms, X, out)
     return out
+
+
+@kernel()
+def _residual_rows(
+    piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], out: NDArray[Any]
+) -> None:
+    N, n = Y.shape
+    r = np.empty(n, dtype=Y.dtype)
+    for row in range(piece, N, pieces):
+        out[row] = residual_of(Y[row], atoms, X[row], r)
 
 
 @kernel()

@@ -1,18 +1,30 @@
-"""How many threads compiled loops and BLAS run on."""
+"""How many threads compiled loops and BLAS run on, and the loop over slices that all kernels share."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from typing import Any
 
 import numba
 from threadpoolctl import ThreadpoolController
 
 from maxsparse._core.validation import check_integer
 
-__all__ = ["threads"]
+__all__ = ["available_threads", "over_slices", "threads"]
+
+SLICES_PER_THREAD = 8  # enough to even out hard signals, few enough that calling a slice costs nothing beside its work
+
+_chosen: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+def available_threads() -> int:
+    """Return the most threads that compiled loops may use: the cores of this process, or NUMBA_NUM_THREADS."""
+    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
 
 
 @contextmanager
@@ -22,28 +34,74 @@ def threads(n_threads: int | None) -> Iterator[None]:
     BLAS gets the small products before a loop; its threads would go on spinning for milliseconds afterwards and take a
     core from the loop.
     """
-    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
-    before = _numba_threads()
-    numba.set_num_threads(before if n_threads is None else check_integer(n_threads, "n_threads", low=1, high=available))
+    if n_threads is None:
+        n_threads = _chosen.get()
+    else:
+        n_threads = check_integer(n_threads, "n_threads", low=1, high=available_threads())
+    before = _chosen.set(n_threads)
     try:
         with _blas().limit(limits=1, user_api="blas"):
             yield
     finally:
-        numba.set_num_threads(before)
+        _chosen.reset(before)
 
 
-def _numba_threads() -> int:
-    """Return how many threads compiled loops run on. The first call starts them, and leaves torch's number alone.
+def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None:
+    """Run ``kernel(piece, pieces, *arguments)`` for every piece in range(pieces), on all threads.
 
-    Numba sets the number of OpenMP's threads as it starts its own, and torch, which shares that runtime, would go on
-    with all cores where it had been told to use one.
+    A kernel handles the rows ``range(piece, count, pieces)`` and nothing else, so results do not depend on the number
+    of threads. Slices are strided: hard signals that stand together do not end up on one thread. The caller's thread
+    works too and takes back what no other thread has begun, so a call within a call cannot wait for itself, and a
+    short one does not wait for threads to wake up.
+
+    Parameters
+    ----------
+    kernel : compiled function that releases the interpreter's lock.
+    count : number of rows to divide.
+    arguments : what the kernel takes after `piece` and `pieces`; arrays that it writes to among them.
     """
-    torch = sys.modules.get("torch")
-    own = torch.get_num_threads() if torch is not None else 0
-    count = int(numba.get_num_threads())
-    if torch is not None and torch.get_num_threads() != own:
-        torch.set_num_threads(own)
-    return count
+    n_threads = min(count, _chosen.get() or available_threads())
+    if n_threads <= 1:
+        if count > 0:
+            kernel(0, 1, *arguments)
+        return
+    pieces = min(count, SLICES_PER_THREAD * n_threads)
+    open_pieces = iter(range(pieces))
+
+    def work() -> None:
+        try:
+            for piece in open_pieces:
+                kernel(piece, pieces, *arguments)
+        except BaseException:
+            for _ in open_pieces:  # nobody begins another one
+                pass
+            raise
+
+    helpers = _start(work, n_threads - 1)
+    try:
+        work()
+    finally:
+        running = [helper for helper in helpers if not helper.cancel()]
+        wait(running)
+    for helper in running:
+        helper.result()
+
+
+def _start(work: Callable[[], None], n_helpers: int) -> list[Future[None]]:
+    """Let helpers begin; none where the interpreter is shutting down."""
+    try:
+        return [_pool().submit(work) for _ in range(n_helpers)]
+    except RuntimeError:
+        return []
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, available_threads() - 1), thread_name_prefix="maxsparse")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of the threads: it starts its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @cache

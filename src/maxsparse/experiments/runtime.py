@@ -169,19 +169,18 @@ def _seconds(method: Method, problem: Problem, Y: FloatArray) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    import numba
-
     with needs("the experiment runtime"):
         import torch
 
-    before = torch.get_num_threads(), numba.get_num_threads()
+    from maxsparse._core.threads import threads
+
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    numba.set_num_threads(1)
     try:
-        yield
+        with threads(1):
+            yield
     finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
+        torch.set_num_threads(before)
 
 
 def _draw(figure: Figure, data: Data) -> None:

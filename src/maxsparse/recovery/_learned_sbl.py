@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES
 from maxsparse.recovery._float32 import (
     LOG_FLOOR,
     Weights,
@@ -191,8 +189,10 @@ def _score_one(
     return power
 
 
-@kernel(parallel=True)
+@kernel()
 def score_rows(
+    piece: int,
+    pieces: int,
     weights: Weights,
     Q: NDArray[Any],
     outer: NDArray[Any],
@@ -212,10 +212,9 @@ def score_rows(
     """
     N, n = Z.shape
     m = Q.shape[1]
-    for piece in prange(min(N, SLICES)):
-        s = _make_scratch(n, m, weights)
-        for row in range(piece, N, SLICES):
-            power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], earlier[row], iterations, confident)
-            for j in range(m):
-                logits[row, j] = s.out[1, j]
-                gammas[row, j] = s.gamma[j] * f32(power)
+    s = _make_scratch(n, m, weights)
+    for row in range(piece, N, pieces):
+        power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], earlier[row], iterations, confident)
+        for j in range(m):
+            logits[row, j] = s.out[1, j]
+            gammas[row, j] = s.gamma[j] * f32(power)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES
 from maxsparse.recovery._refit import Problem, refit, tolerance
 from maxsparse.recovery._tableau import (
     build,
@@ -230,8 +228,10 @@ def _walk_one(
     return -1, tested
 
 
-@kernel(parallel=True)
+@kernel()
 def walk_rows(
+    piece: int,
+    pieces: int,
     Y: NDArray[Any],
     problem: Problem,
     scores: NDArray[Any],
@@ -245,27 +245,26 @@ def walk_rows(
     """Search for every row of Y; write the coefficients of those that are found and count the sets of all."""
     N, measurements = Y.shape
     n, m = problem.Q.shape
-    for piece in prange(min(N, SLICES)):
-        walk = _make_walk(n, m)
-        z, weights = np.empty(n), np.empty(m)
-        for row in range(piece, N, SLICES):
-            y = Y[row]
-            size = 0.0
-            for i in range(n):
-                z[i] = 0.0
-                for l in range(measurements):
-                    z[i] += problem.W[i, l] * y[l]
-                size += z[i] * z[i]
-            for i in range(n):
-                z[i] /= np.sqrt(size)  # so that zero tests need no scale
-            for j in range(m):
-                weights[j] = np.exp(scores[row, j])
-            # The random numbers depend on the seed and on the signal, not on its place in a batch.
-            start_random(walk.state, seed, y)
-            next_random(walk.state)
-            k, tested = _walk_one(walk, y, z, problem, scores[row], weights, sets, perturb)
-            spent[row] += tested
-            if k >= 0:
-                found[row] = True
-                for l in range(k):
-                    X[row, walk.support[l]] = walk.x[l]
+    walk = _make_walk(n, m)
+    z, weights = np.empty(n), np.empty(m)
+    for row in range(piece, N, pieces):
+        y = Y[row]
+        size = 0.0
+        for i in range(n):
+            z[i] = 0.0
+            for l in range(measurements):
+                z[i] += problem.W[i, l] * y[l]
+            size += z[i] * z[i]
+        for i in range(n):
+            z[i] /= np.sqrt(size)  # so that zero tests need no scale
+        for j in range(m):
+            weights[j] = np.exp(scores[row, j])
+        # The random numbers depend on the seed and on the signal, not on its place in a batch.
+        start_random(walk.state, seed, y)
+        next_random(walk.state)
+        k, tested = _walk_one(walk, y, z, problem, scores[row], weights, sets, perturb)
+        spent[row] += tested
+        if k >= 0:
+            found[row] = True
+            for l in range(k):
+                X[row, walk.support[l]] = walk.x[l]

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse import theory
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, cholesky, dot
+from maxsparse._core.linalg import cholesky, dot
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_matrix, check_problem
 from maxsparse.recovery._refit import Problem, prepare, refit, tolerance
 
@@ -153,14 +153,16 @@ def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64
     N = len(Y)
     residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
-    _certify_rows(Y, problem, X, sigma, spark, residual, allowed, passed)
+    over_slices(_certify_rows, len(Y), Y, problem, X, sigma, spark, residual, allowed, passed)
     proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
     argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
     return Certificates(passed, argument, residual, allowed)
 
 
-@kernel(parallel=True)
+@kernel()
 def _certify_rows(
+    piece: int,
+    pieces: int,
     Y: NDArray[Any],
     problem: Problem,
     X: NDArray[Any],
@@ -172,36 +174,35 @@ def _certify_rows(
 ) -> None:
     N = len(Y)
     rank, m = problem.Q.shape
-    for piece in prange(min(N, SLICES)):
-        support, x = np.empty(rank, np.int64), np.empty(rank)
-        L, P, own = np.empty((rank, rank)), np.empty((rank, m)), np.empty(rank)
-        for row in range(piece, N, SLICES):
-            k = 0
-            for j in range(m):
-                if X[row, j] != 0.0:
-                    if k < rank:
-                        support[k] = j
-                    k += 1
-            if k >= rank:  # as many atoms as equations explain anything
-                continue
-            residual[row] = refit(Y[row], problem, support, k, x)
-            allowed[row] = tolerance(Y[row], problem, support, k, x)
-            if not residual[row] <= allowed[row]:
-                continue
-            if k == 0:
-                passed[row] = True
-                continue
-            gap = _separation(problem, support, k, L, x, P, own)
-            if gap * problem.weakest > MARGIN * allowed[row]:
-                passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
-                if passed[row] and 2 * k >= spark:
-                    largest = LARGEST_DENOMINATOR if 2 * k >= rank else 1
-                    known = allowed[row] / (problem.weakest * own[:k].min())  # relative error of x at worst
-                    within = min(max(known, PROPORTION[0]), PROPORTION[1])
-                    passed[row] = not _in_proportion(x[:k], largest, within)
-                    for a in range(k):
-                        x[a] *= problem.norms[support[a]]
-                    passed[row] &= not _in_proportion(x[:k], largest, within)
+    support, x = np.empty(rank, np.int64), np.empty(rank)
+    L, P, own = np.empty((rank, rank)), np.empty((rank, m)), np.empty(rank)
+    for row in range(piece, N, pieces):
+        k = 0
+        for j in range(m):
+            if X[row, j] != 0.0:
+                if k < rank:
+                    support[k] = j
+                k += 1
+        if k >= rank:  # as many atoms as equations explain anything
+            continue
+        residual[row] = refit(Y[row], problem, support, k, x)
+        allowed[row] = tolerance(Y[row], problem, support, k, x)
+        if not residual[row] <= allowed[row]:
+            continue
+        if k == 0:
+            passed[row] = True
+            continue
+        gap = _separation(problem, support, k, L, x, P, own)
+        if gap * problem.weakest > MARGIN * allowed[row]:
+            passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
+            if passed[row] and 2 * k >= spark:
+                largest = LARGEST_DENOMINATOR if 2 * k >= rank else 1
+                known = allowed[row] / (problem.weakest * own[:k].min())  # relative error of x at worst
+                within = min(max(known, PROPORTION[0]), PROPORTION[1])
+                passed[row] = not _in_proportion(x[:k], largest, within)
+                for a in range(k):
+                    x[a] *= problem.norms[support[a]]
+                passed[row] &= not _in_proportion(x[:k], largest, within)
 
 
 @kernel()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, dot, least_squares, residual_into, times
+from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.threads import over_slices
 from maxsparse.recovery._refit import Problem, refit, tolerance
 
 __all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
@@ -47,7 +47,7 @@ def decode_exact(
     X = np.zeros((len(Y), problem.Q.shape[1]))
     found = np.zeros(len(Y), dtype=bool)
     order = np.argsort(-scores, axis=1, kind="stable")
-    _decode_rows(Y, problem, order, X, found)
+    over_slices(_decode_rows, len(Y), Y, problem, order, X, found)
     return X, found
 
 
@@ -62,19 +62,20 @@ def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -
     m, n = problem.atoms.shape
     X = np.zeros((len(Y), m))
     best = np.argsort(-scores, axis=1, kind="stable")[:, : max(1, min(n, m) // 2)].copy()
-    _guess_rows(Y, problem, best, X)
+    over_slices(_guess_rows, len(Y), Y, problem, best, X)
     return X
 
 
-@kernel(parallel=True)
-def _guess_rows(Y: NDArray[Any], problem: Problem, best: NDArray[Any], X: NDArray[Any]) -> None:
+@kernel()
+def _guess_rows(
+    piece: int, pieces: int, Y: NDArray[Any], problem: Problem, best: NDArray[Any], X: NDArray[Any]
+) -> None:
     N, k = best.shape
-    for piece in prange(min(N, SLICES)):
-        x, r, L = np.empty(k), np.empty(Y.shape[1]), np.empty((k, k))
-        for row in range(piece, N, SLICES):
-            least_squares(Y[row], problem.atoms, best[row], k, L, x, r)
-            for a in range(k):
-                X[row, best[row, a]] = x[a]
+    x, r, L = np.empty(k), np.empty(Y.shape[1]), np.empty((k, k))
+    for row in range(piece, N, pieces):
+        least_squares(Y[row], problem.atoms, best[row], k, L, x, r)
+        for a in range(k):
+            X[row, best[row, a]] = x[a]
 
 
 def decode_noisy(
@@ -131,36 +132,37 @@ def stable_under_noise(
     """
     stable = np.zeros(len(Y), dtype=bool)
     n = Y.shape[1]
-    _stable_rows(Y, problem, X, noise * np.sqrt(n + 3.0 * np.sqrt(2.0 * n)), stable)
+    over_slices(_stable_rows, len(Y), Y, problem, X, noise * np.sqrt(n + 3.0 * np.sqrt(2.0 * n)), stable)
     return stable
 
 
-@kernel(parallel=True)
-def _stable_rows(Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: float, stable: NDArray[Any]) -> None:
+@kernel()
+def _stable_rows(
+    piece: int, pieces: int, Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: float, stable: NDArray[Any]
+) -> None:
     N, n = Y.shape
     rank, m = problem.Q.shape
-    for piece in prange(min(N, SLICES)):
-        support, part = np.empty(rank, np.int64), np.empty(rank, np.int64)
-        x, r, L = np.empty(rank), np.empty(n), np.empty((rank, rank))
-        for row in range(piece, N, SLICES):
-            k = 0
-            for j in range(m):
-                if X[row, j] != 0.0:
-                    if k < rank:
-                        support[k] = j
-                    k += 1
-            if k >= rank or least_residual(Y[row], problem, support, k, L, x, r) > bound:
-                continue
-            needed = 0
-            for left_out in range(k):
-                count = 0
-                for a in range(k):
-                    if a != left_out:
-                        part[count] = support[a]
-                        count += 1
-                if least_residual(Y[row], problem, part, count, L, x, r) > bound:
-                    needed += 1
-            stable[row] = needed == k
+    support, part = np.empty(rank, np.int64), np.empty(rank, np.int64)
+    x, r, L = np.empty(rank), np.empty(n), np.empty((rank, rank))
+    for row in range(piece, N, pieces):
+        k = 0
+        for j in range(m):
+            if X[row, j] != 0.0:
+                if k < rank:
+                    support[k] = j
+                k += 1
+        if k >= rank or least_residual(Y[row], problem, support, k, L, x, r) > bound:
+            continue
+        needed = 0
+        for left_out in range(k):
+            count = 0
+            for a in range(k):
+                if a != left_out:
+                    part[count] = support[a]
+                    count += 1
+            if least_residual(Y[row], problem, part, count, L, x, r) > bound:
+                needed += 1
+        stable[row] = needed == k
 
 
 @kernel()
@@ -174,18 +176,25 @@ def least_residual(
     return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
 
 
-@kernel(parallel=True)
-def _decode_rows(Y: NDArray[Any], problem: Problem, order: NDArray[Any], X: NDArray[Any], found: NDArray[Any]) -> None:
+@kernel()
+def _decode_rows(
+    piece: int,
+    pieces: int,
+    Y: NDArray[Any],
+    problem: Problem,
+    order: NDArray[Any],
+    X: NDArray[Any],
+    found: NDArray[Any],
+) -> None:
     N = len(Y)
     rank = problem.Q.shape[0]
-    for piece in prange(min(N, SLICES)):
-        support, x = np.empty(rank, np.int64), np.empty(rank)
-        for row in range(piece, N, SLICES):
-            k = _decode_one(Y[row], problem, order[row], support, x)
-            if k >= 0:
-                found[row] = True
-                for a in range(k):
-                    X[row, support[a]] = x[a]
+    support, x = np.empty(rank, np.int64), np.empty(rank)
+    for row in range(piece, N, pieces):
+        k = _decode_one(Y[row], problem, order[row], support, x)
+        if k >= 0:
+            found[row] = True
+            for a in range(k):
+                X[row, support[a]] = x[a]
 
 
 @kernel()

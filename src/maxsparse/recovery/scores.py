@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maxsparse import theory
 from maxsparse._core.linalg import times
 from maxsparse._core.progress import track
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.files import parse_json
 from maxsparse.recovery._float32 import Weights
@@ -180,7 +181,8 @@ class LearnedScores:
                 own = rows[some]
                 part, variances = np.empty((len(own), m), dtype=np.float32), np.empty((len(own), m), dtype=np.float32)
                 options = earlier[own], self.iterations, self.confident
-                score_rows(weights, Q, outer, variance, Z[some], noises[some], *options, part, variances)
+                own_signals = Z[some], noises[some]
+                over_slices(score_rows, len(own), weights, Q, outer, variance, *own_signals, *options, part, variances)
                 with np.errstate(over="ignore"):
                     logits[own], gamma[own] = part, variances * (D * unit * size[some, None]) ** 2
         return logits, gamma

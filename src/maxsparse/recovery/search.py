@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.progress import track
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
 from maxsparse.recovery._refit import Problem
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
@@ -112,7 +113,9 @@ def search(
                 return X, found, spent
             part, hit, tested = np.zeros((len(rows), m)), np.zeros(len(rows), dtype=bool), spent[rows]
             round_seed = np.uint64(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
-            walk_rows(Y[rows], problem, odds[rows], sets, round_seed, number > 0, part, hit, tested)
+            over_slices(
+                walk_rows, len(rows), Y[rows], problem, odds[rows], sets, round_seed, number > 0, part, hit, tested
+            )
             X[rows], found[rows], spent[rows] = part, hit, tested
         open_rows = open_rows[~found[open_rows]]
         if not len(open_rows):

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse import theory
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, least_squares, residual_norms, times, top_k
+from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
 from maxsparse._core.progress import track
-from maxsparse._core.threads import threads
+from maxsparse._core.threads import over_slices, threads
 from maxsparse._core.validation import (
     FloatArray,
     check_dictionary,
@@ -123,7 +122,7 @@ def run(
                 coef[rows] = batch.X
         atoms = _own(dictionary.T)
         if keep is not None:
-            _keep_largest(signals, atoms, coef, keep)
+            over_slices(_keep_largest, N, signals, atoms, coef, keep)
         residual = residual_norms(signals, atoms, coef)
     return Result(coef, residual, iterations, converged, np.zeros(N, dtype=bool), method)
 
@@ -204,30 +203,29 @@ def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatA
     return W, D
 
 
-@kernel(parallel=True)
-def _keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int) -> None:
+@kernel()
+def _keep_largest(piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], k: int) -> None:
     """Keep the k largest coefficients of every row and refit them by least squares, in place."""
     N, m = X.shape
     n = Y.shape[1]
-    for piece in prange(min(N, SLICES)):
-        magnitude, work = np.empty(m, dtype=X.dtype), np.empty(m, dtype=X.dtype)
-        chosen = np.empty(m, dtype=np.int64)
-        L, x, r = np.empty((k, k), dtype=X.dtype), np.empty(k, dtype=X.dtype), np.empty(n, dtype=X.dtype)
-        for row in range(piece, N, SLICES):
-            for j in range(m):
-                magnitude[j] = abs(X[row, j])
-            count = 0
-            for l in range(top_k(magnitude, k, work, chosen)):
-                if magnitude[chosen[l]] > 0.0:  # never switch on what the solver left out
-                    chosen[count] = chosen[l]
-                    count += 1
-            for l in range(count):
-                x[l] = X[row, chosen[l]]
-            least_squares(Y[row], atoms, chosen, count, L, x, r)
-            for j in range(m):
-                X[row, j] = 0.0
-            for l in range(count):
-                X[row, chosen[l]] = x[l]
+    magnitude, work = np.empty(m, dtype=X.dtype), np.empty(m, dtype=X.dtype)
+    chosen = np.empty(m, dtype=np.int64)
+    L, x, r = np.empty((k, k), dtype=X.dtype), np.empty(k, dtype=X.dtype), np.empty(n, dtype=X.dtype)
+    for row in range(piece, N, pieces):
+        for j in range(m):
+            magnitude[j] = abs(X[row, j])
+        count = 0
+        for l in range(top_k(magnitude, k, work, chosen)):
+            if magnitude[chosen[l]] > 0.0:  # never switch on what the solver left out
+                chosen[count] = chosen[l]
+                count += 1
+        for l in range(count):
+            x[l] = X[row, chosen[l]]
+        least_squares(Y[row], atoms, chosen, count, L, x, r)
+        for j in range(m):
+            X[row, j] = 0.0
+        for l in range(count):
+            X[row, chosen[l]] = x[l]
 
 
 def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: bool = False) -> NDArray[np.int64]:

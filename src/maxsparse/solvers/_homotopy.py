@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, axpy_rows, cholesky, cholesky_solve, dot, residual_into
+from maxsparse._core.linalg import axpy_rows, cholesky, cholesky_solve, dot, residual_into
 
 
-@kernel(parallel=True)
+@kernel()
 def homotopy_rows(
+    piece: int,
+    pieces: int,
     Phi: NDArray[Any],
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -28,17 +29,16 @@ def homotopy_rows(
     N, n = Y.shape
     m = G.shape[0]
     size = min(n, m)
-    for piece in prange(min(N, SLICES)):
-        L, w, x, sign = np.empty((size, size)), np.empty(size), np.empty(size), np.empty(size)
-        r, d = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        c, a = np.empty(m, dtype=Y.dtype), np.empty(m)
-        active, blocked = np.empty(size, dtype=np.int64), np.zeros(m, dtype=np.bool_)
-        for row in range(piece, N, SLICES):
-            count, spent[row], done[row] = _follow(
-                Phi, atoms, G, Y[row], goal, most, L, w, x, sign, r, d, c, a, active, blocked
-            )
-            for l in range(count):
-                X[row, active[l]] = x[l]
+    L, w, x, sign = np.empty((size, size)), np.empty(size), np.empty(size), np.empty(size)
+    r, d = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    c, a = np.empty(m, dtype=Y.dtype), np.empty(m)
+    active, blocked = np.empty(size, dtype=np.int64), np.zeros(m, dtype=np.bool_)
+    for row in range(piece, N, pieces):
+        count, spent[row], done[row] = _follow(
+            Phi, atoms, G, Y[row], goal, most, L, w, x, sign, r, d, c, a, active, blocked
+        )
+        for l in range(count):
+            X[row, active[l]] = x[l]
 
 
 @kernel(fast=True)

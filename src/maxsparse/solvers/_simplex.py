@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, dot, residual_norms, times
+from maxsparse._core.linalg import dot, residual_norms, times
 from maxsparse._core.validation import FloatArray
 
 PERTURBATION = 1e-7  # of b = B⁻¹y, relative to its largest entry, against degenerate pivots
@@ -56,8 +55,10 @@ class Tableau:
         return np.asarray(residual_norms(Y, atoms, X) <= tolerance * np.linalg.norm(Y, axis=1))
 
 
-@kernel(parallel=True)
+@kernel()
 def simplex_rows(
+    piece: int,
+    pieces: int,
     b0: NDArray[Any],
     basis0: NDArray[Any],
     T0: NDArray[Any],
@@ -71,28 +72,27 @@ def simplex_rows(
     """Solve for every row of b0 with unit costs, then `reweightings` times with costs 1/(|x| + ε)."""
     N, r = b0.shape
     m = T0.shape[1]
-    for piece in prange(min(N, SLICES)):
-        T, squares, vectors = np.empty((r, m)), np.empty((2, r, r)), np.empty((4, r))
-        x, z, work, costs = np.empty(r), np.empty(m), np.empty(m), np.empty(m)
-        basis = np.empty(r, dtype=np.int64)
-        for row in range(piece, N, SLICES):
-            scale = np.max(np.abs(b0[row]))
-            if scale == 0.0:
-                done[row] = True
-                continue
-            x[:] = b0[row] / scale
-            T[:, :] = T0
-            basis[:] = basis0
-            costs[:] = 1.0
-            for round_ in range(reweightings + 1):
-                if round_ > 0:
-                    _reweight(x, basis, m, costs)
-                pivots, done[row] = _optimise(
-                    T0, basis0, b0[row], scale, basis, costs, tol, most, T, squares, vectors, x, z, work
-                )
-                spent[row] += pivots
-            for i in range(r):
-                X[row, basis[i]] = x[i] * scale
+    T, squares, vectors = np.empty((r, m)), np.empty((2, r, r)), np.empty((4, r))
+    x, z, work, costs = np.empty(r), np.empty(m), np.empty(m), np.empty(m)
+    basis = np.empty(r, dtype=np.int64)
+    for row in range(piece, N, pieces):
+        scale = np.max(np.abs(b0[row]))
+        if scale == 0.0:
+            done[row] = True
+            continue
+        x[:] = b0[row] / scale
+        T[:, :] = T0
+        basis[:] = basis0
+        costs[:] = 1.0
+        for round_ in range(reweightings + 1):
+            if round_ > 0:
+                _reweight(x, basis, m, costs)
+            pivots, done[row] = _optimise(
+                T0, basis0, b0[row], scale, basis, costs, tol, most, T, squares, vectors, x, z, work
+            )
+            spent[row] += pivots
+        for i in range(r):
+            X[row, basis[i]] = x[i] * scale
 
 
 @kernel()

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse import theory
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, dot, least_squares, residual_into, residual_of, times
+from maxsparse._core.linalg import dot, least_squares, residual_into, residual_of, times
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.result import Result
@@ -185,7 +185,7 @@ def aiht(
         Y_changed = times(batch.Y, np.ascontiguousarray(W.T, dtype=dtype))
         back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
-        _aiht_rows(
+        over_slices(_aiht_rows, len(batch.Y),
             parts, clusters, dictionary.labels, back, Y_changed, batch.Y, batch.atoms, sparsities[batch.rows],
             cluster_limits[batch.rows], max_iter, tol, floor, batch.X, spent, done,
         )  # fmt: skip
@@ -204,8 +204,10 @@ def _integrated_change(dictionary: ClusteredDictionary, precondition: Preconditi
     return check_preconditioner(precondition, integrated)
 
 
-@kernel(parallel=True)
+@kernel()
 def _aiht_rows(
+    piece: int,
+    pieces: int,
     parts: NDArray[Any],
     clusters: int,
     labels: NDArray[Any],
@@ -225,35 +227,32 @@ def _aiht_rows(
     """Run both phases for every row of Z, the changed signals; refit the support on the atoms of Φ."""
     N, n = Z.shape
     m, size = labels.shape[0], parts.shape[0]
-    for piece in prange(min(N, SLICES)):
-        packed = np.empty((size, n), dtype=Z.dtype)
-        x, work = np.empty(size, dtype=Z.dtype), np.empty((5, size), dtype=Z.dtype)
-        index, chosen = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        L = np.empty((min(n, m), min(n, m)), dtype=Z.dtype)
-        for row in range(piece, N, SLICES):
-            x[:] = 0.0
-            steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, max_iter, tol, floor, x, work, chosen)
-            protected, count = 0, 0
-            for j in range(clusters):
-                if x[j] != 0.0:
-                    index[protected], x[protected] = j, x[j]
-                    protected += 1
-            count = protected
-            for i in range(m):
-                for l in range(protected):
-                    if labels[i] == index[l]:
-                        index[count] = clusters + i
-                        count += 1
-            for l in range(count):
-                packed[l] = parts[index[l]]
-            x[protected:] = 0.0
-            more, done[row] = _phase(
-                packed[:count], Z[row], limits[row], protected, max_iter, tol, floor, x, work, chosen
-            )
-            spent[row] = steps + more
-            for l in range(protected, count):
-                X[row, index[l] - clusters] = x[l] * back[index[l] - clusters]
-            _refit(Y[row], atoms, X[row], L)
+    packed = np.empty((size, n), dtype=Z.dtype)
+    x, work = np.empty(size, dtype=Z.dtype), np.empty((5, size), dtype=Z.dtype)
+    index, chosen = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    L = np.empty((min(n, m), min(n, m)), dtype=Z.dtype)
+    for row in range(piece, N, pieces):
+        x[:] = 0.0
+        steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, max_iter, tol, floor, x, work, chosen)
+        protected, count = 0, 0
+        for j in range(clusters):
+            if x[j] != 0.0:
+                index[protected], x[protected] = j, x[j]
+                protected += 1
+        count = protected
+        for i in range(m):
+            for l in range(protected):
+                if labels[i] == index[l]:
+                    index[count] = clusters + i
+                    count += 1
+        for l in range(count):
+            packed[l] = parts[index[l]]
+        x[protected:] = 0.0
+        more, done[row] = _phase(packed[:count], Z[row], limits[row], protected, max_iter, tol, floor, x, work, chosen)
+        spent[row] = steps + more
+        for l in range(protected, count):
+            X[row, index[l] - clusters] = x[l] * back[index[l] - clusters]
+        _refit(Y[row], atoms, X[row], L)
 
 
 @kernel()

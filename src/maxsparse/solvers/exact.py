@@ -6,11 +6,11 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
@@ -107,7 +107,7 @@ def exact(
                 break
             _refuse_if_more(k, m, max_supports)
             best[rows] = np.inf
-            _enumerate_rows(atoms, G, Y64, alpha, rows, k, goal, best, X)
+            over_slices(_enumerate_rows, -(-rows.size // BLOCK), atoms, G, Y64, alpha, rows, k, goal, best, X)
             spent[rows] = k
             done[rows] = best[rows] < np.inf
         batch.X[...] = X
@@ -125,8 +125,10 @@ def _refuse_if_more(k: int, m: int, most: float) -> None:
         )
 
 
-@kernel(parallel=True)
+@kernel()
 def _enumerate_rows(
+    piece: int,
+    pieces: int,
     atoms: NDArray[Any],
     G: NDArray[Any],
     Y: NDArray[Any],
@@ -137,10 +139,10 @@ def _enumerate_rows(
     best: NDArray[Any],
     X: NDArray[Any],
 ) -> None:
-    """Try all supports of size k for the signals `rows`; best[row] becomes the smallest residual within goal[row]."""
+    """Try all supports of size k for a slice of `rows`; best[row] becomes the smallest residual within goal[row]."""
     m, n = atoms.shape
-    for block in prange((rows.shape[0] + BLOCK - 1) // BLOCK):
-        members = rows[block * BLOCK : (block + 1) * BLOCK]
+    for first in range(piece * BLOCK, rows.shape[0], pieces * BLOCK):
+        members = rows[first : first + BLOCK]
         count = members.shape[0]
         W = np.empty((k, m))  # w_l = Φᵀq_l for the Gram–Schmidt vectors q_l of the path
         rest = np.empty((k, m))  # squared length of every atom orthogonal to the first l atoms of the path

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, axpy_rows, dot, image_norm2, residual_of, top_k
+from maxsparse._core.linalg import axpy_rows, dot, image_norm2, residual_of, top_k
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_matrix, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
@@ -118,7 +118,21 @@ def iht(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
 
         def advance(start: int, stop: int) -> None:
-            _iht_rows(filters, batch.atoms, batch.Y, limits, mu, stop - start, tol, floor, batch.X, spent, done)
+            over_slices(
+                _iht_rows,
+                len(batch.Y),
+                filters,
+                batch.atoms,
+                batch.Y,
+                limits,
+                mu,
+                stop - start,
+                tol,
+                floor,
+                batch.X,
+                spent,
+                done,
+            )
 
         batch.drive(advance, max_iter, done)
         return spent, done
@@ -135,8 +149,10 @@ def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -
     return layer
 
 
-@kernel(parallel=True)
+@kernel()
 def _iht_rows(
+    piece: int,
+    pieces: int,
     filters: NDArray[Any],
     atoms: NDArray[Any],
     Y: NDArray[Any],
@@ -151,22 +167,21 @@ def _iht_rows(
 ) -> None:
     N, n = Y.shape
     m = atoms.shape[0]
-    for piece in prange(min(N, SLICES)):
-        work = np.empty((5, m), dtype=Y.dtype)
-        r, image = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        chosen = np.empty(m, dtype=np.int64)
-        for row in range(piece, N, SLICES):
-            goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
-            done[row] = done[row] or residual_of(Y[row], atoms, X[row], r) <= goal
-            for _ in range(iterations):
-                if done[row]:
-                    break
-                moved = iht_step(filters, atoms, X[row], limits[row], 0, mu, r, image, work, chosen)
-                spent[row] += 1
-                residual = residual_of(Y[row], atoms, X[row], r)
-                if not residual < np.inf:
-                    break  # the step is too long for Φ and x has run away: not converged
-                done[row] = residual <= goal or moved <= tol * np.sqrt(dot(X[row], X[row]))
+    work = np.empty((5, m), dtype=Y.dtype)
+    r, image = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    chosen = np.empty(m, dtype=np.int64)
+    for row in range(piece, N, pieces):
+        goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
+        done[row] = done[row] or residual_of(Y[row], atoms, X[row], r) <= goal
+        for _ in range(iterations):
+            if done[row]:
+                break
+            moved = iht_step(filters, atoms, X[row], limits[row], 0, mu, r, image, work, chosen)
+            spent[row] += 1
+            residual = residual_of(Y[row], atoms, X[row], r)
+            if not residual < np.inf:
+                break  # the step is too long for Φ and x has run away: not converged
+            done[row] = residual <= goal or moved <= tol * np.sqrt(dot(X[row], X[row]))
 
 
 @kernel(fast=True)

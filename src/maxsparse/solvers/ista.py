@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, axpy_rows, dot, residual_of
+from maxsparse._core.linalg import axpy_rows, dot, residual_of
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
@@ -161,7 +161,7 @@ def _solve(
 
         def advance(start: int, stop: int) -> None:
             schedule = (mu, fixed, floor, decay, tol)
-            _ista_rows(
+            over_slices(_ista_rows, len(batch.Y),
                 batch.Phi, batch.atoms, batch.Y, schedule, method == "fista", start, stop, batch.X, previous, momentum,
                 spent, done,
             )  # fmt: skip
@@ -172,8 +172,10 @@ def _solve(
     return run(method, Phi, Y, solve_batch, options, keep=sparsity)
 
 
-@kernel(parallel=True)
+@kernel()
 def _ista_rows(
+    piece: int,
+    pieces: int,
     Phi: NDArray[Any],
     atoms: NDArray[Any],
     Y: NDArray[Any],
@@ -190,31 +192,30 @@ def _ista_rows(
     N, n = Y.shape
     m = atoms.shape[0]
     mu, fixed, floor, decay, tol = schedule
-    for piece in prange(min(N, SLICES)):
-        z, gradient, r = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        for row in range(piece, N, SLICES):
-            if done[row]:
-                continue
-            axpy_rows(Y[row], Phi, 0, m, gradient)
-            largest = np.max(np.abs(gradient))  # the λ at which x = 0 is optimal
-            last = fixed if fixed > 0.0 else max(LAST_LAMBDA * largest, floor)
-            if largest <= last:
-                X[row, :] = 0.0
+    z, gradient, r = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    for row in range(piece, N, pieces):
+        if done[row]:
+            continue
+        axpy_rows(Y[row], Phi, 0, m, gradient)
+        largest = np.max(np.abs(gradient))  # the λ at which x = 0 is optimal
+        last = fixed if fixed > 0.0 else max(LAST_LAMBDA * largest, floor)
+        if largest <= last:
+            X[row, :] = 0.0
+            done[row] = True
+            continue
+        for t in range(start, stop):
+            lam = last if fixed > 0.0 else max(last, largest * decay**t)
+            momentum[row] = _ista_step(
+                Phi, atoms, Y[row], X[row], previous[row], momentum[row], lam, mu, accelerate, z, gradient, r
+            )
+            spent[row] += 1
+            if (
+                lam == last
+                and (t + 1) % CHECK_EVERY == 0
+                and _gap_closed(Phi, atoms, Y[row], X[row], lam, tol, r, gradient)
+            ):
                 done[row] = True
-                continue
-            for t in range(start, stop):
-                lam = last if fixed > 0.0 else max(last, largest * decay**t)
-                momentum[row] = _ista_step(
-                    Phi, atoms, Y[row], X[row], previous[row], momentum[row], lam, mu, accelerate, z, gradient, r
-                )
-                spent[row] += 1
-                if (
-                    lam == last
-                    and (t + 1) % CHECK_EVERY == 0
-                    and _gap_closed(Phi, atoms, Y[row], X[row], lam, tol, r, gradient)
-                ):
-                    done[row] = True
-                    break
+                break
 
 
 @kernel(fast=True)

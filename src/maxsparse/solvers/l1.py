@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
@@ -98,11 +99,13 @@ def l1(
             # In float64 whatever the signals are, like the simplex: knots of the path lie closer than float32 can tell.
             Phi, atoms, Y = (part.astype(np.float64, copy=False) for part in (batch.Phi, batch.atoms, batch.Y))
             X = np.zeros(batch.X.shape)
-            homotopy_rows(Phi, atoms, atoms @ Phi, Y, batch.noise * np.sqrt(n), most, X, spent, done)
+            over_slices(
+                homotopy_rows, len(Y), Phi, atoms, atoms @ Phi, Y, batch.noise * np.sqrt(n), most, X, spent, done
+            )
             batch.X[...] = X
             return spent, done
         start = Tableau.of(batch.Phi)
-        simplex_rows(*start.problem(batch.Y), 0, tol, most, batch.X, spent, done)
+        over_slices(simplex_rows, len(batch.Y), *start.problem(batch.Y), 0, tol, most, batch.X, spent, done)
         return spent, done & start.feasible(batch.Y, batch.atoms, batch.X)
 
     return run("l1", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress), keep=sparsity)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, cholesky_solve, dot, residual_into, times
+from maxsparse._core.linalg import cholesky_solve, dot, residual_into, times
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
@@ -105,7 +105,21 @@ def omp(
                 rows = slice(first, first + BLOCK)
                 Y, X = batch.Y[rows], batch.X[rows]
                 alpha = times(Y, batch.Phi)
-                _omp_rows(Y, batch.atoms, G, alpha, atoms[rows], tol, floor, most, X, spent[rows], done[rows])
+                over_slices(
+                    _omp_rows,
+                    len(Y),
+                    Y,
+                    batch.atoms,
+                    G,
+                    alpha,
+                    atoms[rows],
+                    tol,
+                    floor,
+                    most,
+                    X,
+                    spent[rows],
+                    done[rows],
+                )
             done[:] |= exact & (spent >= np.minimum(limits, most))
 
         batch.drive(advance, most, done)
@@ -115,8 +129,10 @@ def omp(
     return run("omp", Phi, Y, solve_batch, options)
 
 
-@kernel(parallel=True)
+@kernel()
 def _omp_rows(
+    piece: int,
+    pieces: int,
     Y: NDArray[Any],
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -131,21 +147,20 @@ def _omp_rows(
 ) -> None:
     N, n = Y.shape
     m = G.shape[0]
-    for piece in prange(min(N, SLICES)):
-        W = np.empty((most, _unaligned(m)), dtype=Y.dtype)
-        L = np.empty((most, most), dtype=Y.dtype)
-        c, x, r = np.empty(most, dtype=Y.dtype), np.empty(most, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        alpha = np.empty(m, dtype=Y.dtype)
-        chosen, refused = np.empty(most, dtype=np.int64), np.empty(m, dtype=np.int64)
-        for row in range(piece, N, SLICES):
-            alpha[:] = alpha0[row]
-            count, met = _omp_one(
-                Y[row], atoms, G, alpha, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
-            )
-            X[row, :] = 0.0
-            for l in range(count):
-                X[row, chosen[l]] = x[l]
-            spent[row], done[row] = count, met
+    W = np.empty((most, _unaligned(m)), dtype=Y.dtype)
+    L = np.empty((most, most), dtype=Y.dtype)
+    c, x, r = np.empty(most, dtype=Y.dtype), np.empty(most, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    alpha = np.empty(m, dtype=Y.dtype)
+    chosen, refused = np.empty(most, dtype=np.int64), np.empty(m, dtype=np.int64)
+    for row in range(piece, N, pieces):
+        alpha[:] = alpha0[row]
+        count, met = _omp_one(
+            Y[row], atoms, G, alpha, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
+        )
+        X[row, :] = 0.0
+        for l in range(count):
+            X[row, chosen[l]] = x[l]
+        spent[row], done[row] = count, met
 
 
 @kernel(fast=True)

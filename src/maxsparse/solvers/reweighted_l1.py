@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
@@ -82,7 +83,7 @@ def reweighted_l1(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         start = Tableau.of(batch.Phi)
         most = 50 * (n + 10) if limit is None else limit
-        simplex_rows(*start.problem(batch.Y), reweightings, tol, most, batch.X, spent, done)
+        over_slices(simplex_rows, len(batch.Y), *start.problem(batch.Y), reweightings, tol, most, batch.X, spent, done)
         return spent, done & start.feasible(batch.Y, batch.atoms, batch.X)
 
     return run("reweighted_l1", Phi, Y, solve_batch, Options(precondition, 0.0, n_threads, progress), keep=sparsity)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
@@ -121,7 +120,9 @@ def sbl(
         settings = (batch.noise**2, first, last, smallest, tol, prune)
 
         def advance(start: int, stop: int) -> None:
-            _sbl_rows(
+            over_slices(
+                _sbl_rows,
+                len(batch.Y),
                 batch.Phi,
                 batch.atoms,
                 batch.Y,
@@ -152,8 +153,10 @@ def _check_schedule(schedule: tuple[float, float]) -> tuple[float, float]:
     return first, check_number(schedule[1], "schedule[1]", low=1e-14, high=first)
 
 
-@kernel(parallel=True)
+@kernel()
 def _sbl_rows(
+    piece: int,
+    pieces: int,
     Phi: NDArray[Any],
     atoms: NDArray[Any],
     Y: NDArray[Any],
@@ -171,47 +174,46 @@ def _sbl_rows(
     N, n = Y.shape
     m = Phi.shape[1]
     noise2, first_lambda, last_lambda, smallest, tol, prune = settings
-    for piece in prange(min(N, SLICES)):
-        B, W = np.empty((n, m), dtype=Y.dtype), np.empty((n, m), dtype=Y.dtype)
-        S, y, r = np.empty((n, n), dtype=Y.dtype), np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        g, x, q = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype)
-        active = np.empty(m, dtype=np.int64)
-        for row in range(piece, N, SLICES):
-            if done[row]:
-                continue
-            scale = scaled(Y[row], y)
-            if scale == 0.0:
-                done[row] = True
-                continue
-            level = noise2 / scale / scale
-            if lam[row] == 0.0:
-                lam[row] = LEARNING_STARTS_AT if learn else level if level > 0.0 else first_lambda
-            count = pack(Phi, gamma[row], B, g, active)
-            for _ in range(iterations):
-                if not posterior(B, g, y, lam[row], count, S, W, x, q):
-                    break  # λ is too small for the precision in use: the last x stays
-                for l in range(count):
-                    X[row, active[l]] = x[l] * scale
-                settled, finish = True, finishing[row] > 0
-                if learn:
-                    fresh = max(learned_noise(y, atoms, active, x, g, q, count, lam[row], r), last_lambda)
-                    settled = abs(fresh - lam[row]) <= tol * lam[row]
-                    lam[row] = fresh
-                elif level == 0.0:
-                    settled = lam[row] <= last_lambda
-                    lam[row] = max(lam[row] * (0.1 if finish else SCHEDULE_DECAY), smallest if finish else last_lambda)
-                moved = update_gamma(g, x, q, count, 2 if finish else update)
-                spent[row] += 1
-                count = drop(B, g, active, count, FINISH_PRUNE if finish else prune, X[row])
-                settled = settled and moved <= tol
-                if update == 0 and (settled or finish):
-                    # EM has chosen the support, but leaves small γ that fade like 1/t and a bias of λ; MacKay's update
-                    # with λ → 0 ends both in a few steps.
-                    finishing[row] += 1
-                    settled = finishing[row] > FINISH_ITERATIONS
-                if settled:
-                    done[row] = True
-                    break
-            gamma[row, :] = 0.0
+    B, W = np.empty((n, m), dtype=Y.dtype), np.empty((n, m), dtype=Y.dtype)
+    S, y, r = np.empty((n, n), dtype=Y.dtype), np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    g, x, q = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype)
+    active = np.empty(m, dtype=np.int64)
+    for row in range(piece, N, pieces):
+        if done[row]:
+            continue
+        scale = scaled(Y[row], y)
+        if scale == 0.0:
+            done[row] = True
+            continue
+        level = noise2 / scale / scale
+        if lam[row] == 0.0:
+            lam[row] = LEARNING_STARTS_AT if learn else level if level > 0.0 else first_lambda
+        count = pack(Phi, gamma[row], B, g, active)
+        for _ in range(iterations):
+            if not posterior(B, g, y, lam[row], count, S, W, x, q):
+                break  # λ is too small for the precision in use: the last x stays
             for l in range(count):
-                gamma[row, active[l]] = g[l]
+                X[row, active[l]] = x[l] * scale
+            settled, finish = True, finishing[row] > 0
+            if learn:
+                fresh = max(learned_noise(y, atoms, active, x, g, q, count, lam[row], r), last_lambda)
+                settled = abs(fresh - lam[row]) <= tol * lam[row]
+                lam[row] = fresh
+            elif level == 0.0:
+                settled = lam[row] <= last_lambda
+                lam[row] = max(lam[row] * (0.1 if finish else SCHEDULE_DECAY), smallest if finish else last_lambda)
+            moved = update_gamma(g, x, q, count, 2 if finish else update)
+            spent[row] += 1
+            count = drop(B, g, active, count, FINISH_PRUNE if finish else prune, X[row])
+            settled = settled and moved <= tol
+            if update == 0 and (settled or finish):
+                # EM has chosen the support, but leaves small γ that fade like 1/t and a bias of λ; MacKay's update
+                # with λ → 0 ends both in a few steps.
+                finishing[row] += 1
+                settled = finishing[row] > FINISH_ITERATIONS
+            if settled:
+                done[row] = True
+                break
+        gamma[row, :] = 0.0
+        for l in range(count):
+            gamma[row, active[l]] = g[l]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import SLICES, axpy_rows, dot, least_squares, residual_into, residual_of, top_k
+from maxsparse._core.linalg import axpy_rows, dot, least_squares, residual_into, residual_of, top_k
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
@@ -83,7 +83,20 @@ def subspace_pursuit(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
 
         def advance(start: int, stop: int) -> None:
-            _pursuit_rows(batch.Phi, batch.atoms, batch.Y, limits, tol, floor, stop - start, batch.X, spent, done)
+            over_slices(
+                _pursuit_rows,
+                len(batch.Y),
+                batch.Phi,
+                batch.atoms,
+                batch.Y,
+                limits,
+                tol,
+                floor,
+                stop - start,
+                batch.X,
+                spent,
+                done,
+            )
 
         batch.drive(advance, max_iter, done)
         return spent, done
@@ -92,8 +105,10 @@ def subspace_pursuit(
     return run("subspace_pursuit", Phi, Y, solve_batch, options)
 
 
-@kernel(parallel=True)
+@kernel()
 def _pursuit_rows(
+    piece: int,
+    pieces: int,
     Phi: NDArray[Any],
     atoms: NDArray[Any],
     Y: NDArray[Any],
@@ -107,36 +122,35 @@ def _pursuit_rows(
 ) -> None:
     N, n = Y.shape
     m = Phi.shape[1]
-    for piece in prange(min(N, SLICES)):
-        L = np.empty((n, n), dtype=Y.dtype)
-        r, x = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-        magnitude, work = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype)
-        merged, chosen = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
-        for row in range(piece, N, SLICES):
-            goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
-            residual = residual_of(Y[row], atoms, X[row], r)
-            done[row] = done[row] or residual <= goal
-            for _ in range(iterations):
-                if done[row]:
-                    break
-                count = _merge(Phi, X[row], limits[row], min(n, m), r, magnitude, work, merged, chosen)
-                least_squares(Y[row], atoms, merged, count, L, x, r)
-                for l in range(count):
-                    magnitude[l] = abs(x[l])
-                kept = top_k(magnitude[:count], limits[row], work, chosen)
-                for l in range(kept):
-                    chosen[l] = merged[chosen[l]]
-                least_squares(Y[row], atoms, chosen, kept, L, x, r)
-                spent[row] += 1
-                fresh = np.sqrt(residual_into(Y[row], atoms, chosen, x, kept, r))
-                if fresh >= residual:  # no better: the support before this iteration is the answer
-                    done[row] = True
-                    break
-                residual = fresh
-                X[row, :] = 0.0
-                for l in range(kept):
-                    X[row, chosen[l]] = x[l]
-                done[row] = residual <= goal
+    L = np.empty((n, n), dtype=Y.dtype)
+    r, x = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    magnitude, work = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype)
+    merged, chosen = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    for row in range(piece, N, pieces):
+        goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
+        residual = residual_of(Y[row], atoms, X[row], r)
+        done[row] = done[row] or residual <= goal
+        for _ in range(iterations):
+            if done[row]:
+                break
+            count = _merge(Phi, X[row], limits[row], min(n, m), r, magnitude, work, merged, chosen)
+            least_squares(Y[row], atoms, merged, count, L, x, r)
+            for l in range(count):
+                magnitude[l] = abs(x[l])
+            kept = top_k(magnitude[:count], limits[row], work, chosen)
+            for l in range(kept):
+                chosen[l] = merged[chosen[l]]
+            least_squares(Y[row], atoms, chosen, kept, L, x, r)
+            spent[row] += 1
+            fresh = np.sqrt(residual_into(Y[row], atoms, chosen, x, kept, r))
+            if fresh >= residual:  # no better: the support before this iteration is the answer
+                done[row] = True
+                break
+            residual = fresh
+            X[row, :] = 0.0
+            for l in range(kept):
+                X[row, chosen[l]] = x[l]
+            done[row] = residual <= goal
 
 
 @kernel()

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.material import Material
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES
 from maxsparse.stereo.methods._kernels import fit as fit_readings
 from maxsparse.stereo.methods.consensus import lit_level
 from maxsparse.stereo.methods.neighbours import lay_out
@@ -87,7 +86,21 @@ def refit_evenly(
             raw = np.maximum(readings[chunk], 0.0).astype(np.float64)
             lit = raw > lit_level(raw)[:, None]
             matt = material.divided_out(raw, lights, normals[chunk])
-            _refit_rows(matt, lights, lit, rows[chunk], columns[chunk], place, scaled, logs, sure, sigma, out[chunk])
+            over_slices(
+                _refit_rows,
+                len(matt),
+                matt,
+                lights,
+                lit,
+                rows[chunk],
+                columns[chunk],
+                place,
+                scaled,
+                logs,
+                sure,
+                sigma,
+                out[chunk],
+            )
             error = matt - np.maximum(out[chunk] @ lights.T, 0.0)
             allowed = sigma * np.linalg.norm(out[chunk], axis=1, keepdims=True)
             inliers[chunk] = lit & (error < TOO_BRIGHT * allowed) & (error > -TOO_DARK * allowed)
@@ -96,8 +109,10 @@ def refit_evenly(
     return replace(fit, rivals=before.rivals)
 
 
-@kernel(parallel=True)
+@kernel()
 def _refit_rows(
+    piece: int,
+    pieces: int,
     o: NDArray[Any],
     L: NDArray[Any],
     lit: NDArray[Any],
@@ -111,37 +126,36 @@ def _refit_rows(
     out: NDArray[Any],
 ) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        # One more light, along the normal: the reading under it would be the albedo.
-        more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
-        more_lights[:q] = L
-        around, x = np.empty(25), np.empty(3)
-        for row in range(piece, P, SLICES):
-            here = place[rows[row], columns[row]]
-            if scaled[here, 0] == 0.0 and scaled[here, 1] == 0.0 and scaled[here, 2] == 0.0:
+    # One more light, along the normal: the reading under it would be the albedo.
+    more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
+    more_lights[:q] = L
+    around, x = np.empty(25), np.empty(3)
+    for row in range(piece, P, pieces):
+        here = place[rows[row], columns[row]]
+        if scaled[here, 0] == 0.0 and scaled[here, 1] == 0.0 and scaled[here, 2] == 0.0:
+            continue
+        albedo, spread = _albedo_around(place, rows[row], columns[row], logs, sure, around)
+        if albedo == 0.0:
+            continue
+        more[:q] = o[row]
+        more[q] = albedo
+        least = np.inf
+        for step in range(10):
+            j = here if step == 0 else place[rows[row] + (step - 1) // 3 - 1, columns[row] + (step - 1) % 3 - 1]
+            if j < 0 or (step > 0 and (j == here or not sure[j])):
                 continue
-            albedo, spread = _albedo_around(place, rows[row], columns[row], logs, sure, around)
-            if albedo == 0.0:
-                continue
-            more[:q] = o[row]
-            more[q] = albedo
-            least = np.inf
-            for step in range(10):
-                j = here if step == 0 else place[rows[row] + (step - 1) // 3 - 1, columns[row] + (step - 1) % 3 - 1]
-                if j < 0 or (step > 0 and (j == here or not sure[j])):
-                    continue
-                length = np.sqrt(scaled[j, 0] ** 2 + scaled[j, 1] ** 2 + scaled[j, 2] ** 2)
-                for axis in range(3):
-                    x[axis] = scaled[j, axis] * (1.0 if step == 0 else albedo / length)
-                for _ in range(ROUNDS):
-                    _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
-                    if not fit_readings(more, more_lights, weights, x):
-                        break
-                cost = _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
-                cost += HANDICAP if step > 0 else 0.0
-                if cost < least and x[2] > 0.0:
-                    least = cost
-                    out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]
+            length = np.sqrt(scaled[j, 0] ** 2 + scaled[j, 1] ** 2 + scaled[j, 2] ** 2)
+            for axis in range(3):
+                x[axis] = scaled[j, axis] * (1.0 if step == 0 else albedo / length)
+            for _ in range(ROUNDS):
+                _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
+                if not fit_readings(more, more_lights, weights, x):
+                    break
+            cost = _weigh(more, more_lights, lit[row], x, sigma, spread, weights)
+            cost += HANDICAP if step > 0 else 0.0
+            if cost < least and x[2] > 0.0:
+                least = cost
+                out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]
 
 
 @kernel()

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES
 from maxsparse.stereo.methods.consensus import lit_level
 
 __all__ = ["Material", "find_material", "fit_as_if_matt"]
@@ -67,7 +66,9 @@ class Material:
         used = self.weights > 0
         matt = np.array(readings, dtype=np.float64, order="C")
         directions = np.ascontiguousarray(lights, dtype=np.float64)
-        _divide_rows(matt, directions, np.ascontiguousarray(normals), TERMS[used], self.weights[used])
+        over_slices(
+            _divide_rows, len(matt), matt, directions, np.ascontiguousarray(normals), TERMS[used], self.weights[used]
+        )
         return matt
 
 
@@ -217,17 +218,22 @@ def _design(
     return A
 
 
-@kernel(parallel=True)
+@kernel()
 def _divide_rows(
-    readings: NDArray[Any], lights: NDArray[Any], normals: NDArray[Any], terms: NDArray[Any], weights: NDArray[Any]
+    piece: int,
+    pieces: int,
+    readings: NDArray[Any],
+    lights: NDArray[Any],
+    normals: NDArray[Any],
+    terms: NDArray[Any],
+    weights: NDArray[Any],
 ) -> None:
     P, q = readings.shape
-    for piece in prange(min(P, SLICES)):
-        for row in range(piece, P, SLICES):
-            for i in range(q):
-                nl, nv, nh, lh = _cosines(normals[row], lights[i])
-                if nl > 0.02:  # near the terminator the ratio depends more on the normal than on the material
-                    value = 0.0
-                    for k in range(len(terms)):
-                        value += weights[k] * _term(terms[k], nl, nv, nh, lh)
-                    readings[row, i] *= min(max(nl / max(value, 1e-9), 0.05), 3.0)
+    for row in range(piece, P, pieces):
+        for i in range(q):
+            nl, nv, nh, lh = _cosines(normals[row], lights[i])
+            if nl > 0.02:  # near the terminator the ratio depends more on the normal than on the material
+                value = 0.0
+                for k in range(len(terms)):
+                    value += weights[k] * _term(terms[k], nl, nv, nh, lh)
+                readings[row, i] *= min(max(nl / max(value, 1e-9), 0.05), 3.0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 
 
 @kernel()
@@ -70,7 +70,6 @@ def _push(
     return bound
 
 
-@kernel(parallel=True)
 def extreme_eigenvalues(
     G: NDArray[Any], k: int, prefixes: NDArray[Any], high: float, low: float, slack: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -88,14 +87,32 @@ def extreme_eigenvalues(
     highs, lows : (P,) per prefix; high and low if nothing is beyond them.
     high_supports, low_supports : (P, k), filled with −1 from the end; valid where highs or lows changed.
     """
-    P, p = prefixes.shape
-    m = G.shape[0]
+    P = len(prefixes)
     highs, lows = np.full(P, high), np.full(P, low)
     high_supports, low_supports = np.full((P, k), -1), np.full((P, k), -1)
-    want_low = low > -np.inf
-    for number in prange(P):
-        S = np.empty(k, dtype=np.int64)
-        L_high, L_low = np.zeros((k, k)), np.zeros((k, k))
+    over_slices(_extremes_of, P, G, prefixes, slack, highs, lows, high_supports, low_supports)
+    return highs, lows, high_supports, low_supports
+
+
+@kernel()
+def _extremes_of(
+    piece: int,
+    pieces: int,
+    G: NDArray[Any],
+    prefixes: NDArray[Any],
+    slack: float,
+    highs: NDArray[Any],
+    lows: NDArray[Any],
+    high_supports: NDArray[Any],
+    low_supports: NDArray[Any],
+) -> None:
+    """Walk all subsets that begin with a prefix of this slice; write its bounds and the subsets that moved them."""
+    P, p = prefixes.shape
+    m, k = G.shape[0], high_supports.shape[1]
+    S = np.empty(k, dtype=np.int64)
+    L_high, L_low = np.zeros((k, k)), np.zeros((k, k))
+    for number in range(piece, P, pieces):
+        want_low = lows[number] > -np.inf
         depth, start = 0, 0
         while depth >= 0:
             atom = start
@@ -113,20 +130,27 @@ def extreme_eigenvalues(
             start = atom + 1
             if depth < k - 1:
                 depth += 1
-    return highs, lows, high_supports, low_supports
 
 
-@kernel(parallel=True)
 def find_dependent(atoms: NDArray[Any], size: int, tol: float) -> NDArray[Any]:
     """Find `size` linearly dependent rows of `atoms` whose smaller subsets are independent; −1s if there are none.
 
     Rows have norm 1. The last row of a dependent set is within `tol` of the span of the others.
     """
-    m, n = atoms.shape
+    m = len(atoms)
     found = np.full((m, size), -1)
-    for first in prange(m):
-        Q = np.empty((size, n))
-        S = np.empty(size, dtype=np.int64)
+    over_slices(_dependent_from, m, atoms, size, tol, found)
+    rows = np.flatnonzero(found[:, 0] >= 0)
+    return np.asarray(found[rows[0]]) if rows.size else np.full(size, -1)
+
+
+@kernel()
+def _dependent_from(piece: int, pieces: int, atoms: NDArray[Any], size: int, tol: float, found: NDArray[Any]) -> None:
+    """Set found[first] to a dependent set whose lowest row is `first`, for the first rows in this slice."""
+    m, n = atoms.shape
+    Q = np.empty((size, n))
+    S = np.empty(size, dtype=np.int64)
+    for first in range(piece, m, pieces):
         S[0] = first
         Q[0] = atoms[first]
         depth, start, done = 1, first + 1, size < 2
@@ -146,10 +170,6 @@ def find_dependent(atoms: NDArray[Any], size: int, tol: float) -> NDArray[Any]:
                 start += 1
                 if rest > tol:  # a smaller dependent set would have been found before
                     depth += 1
-    for first in range(m):
-        if found[first, 0] >= 0:
-            return found[first]
-    return np.full(size, -1)
 
 
 @kernel()

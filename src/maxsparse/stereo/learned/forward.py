@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse.stereo.learned._kernels import (
     F32,
     N_FEATURES,
@@ -26,7 +26,6 @@ from maxsparse.stereo.learned._kernels import (
     weighted_fit,
 )
 from maxsparse.stereo.learned.start import Start
-from maxsparse.stereo.methods._kernels import SLICES
 
 __all__ = ["Answer", "refine", "weights_of"]
 
@@ -96,12 +95,14 @@ def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
     guess = start.normals / start.scale
     out = np.zeros((B, N_OUT), dtype=np.float32)
     logits = start.logits.copy()
-    _refine_rows(o, start.lights, half, guess, start.lit, weights, logits, out)
+    over_slices(_refine_rows, len(o), o, start.lights, half, guess, start.lit, weights, logits, out)
     return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], logits, out[:, 4])
 
 
-@kernel(parallel=True)
+@kernel()
 def _refine_rows(
+    piece: int,
+    pieces: int,
     o: NDArray[Any],
     L: NDArray[Any],
     half: NDArray[Any],
@@ -113,13 +114,12 @@ def _refine_rows(
 ) -> None:
     B, q = o.shape
     width, state = weights[4].shape[1], weights[0].shape[1] - N_FEATURES
-    for piece in prange(min(B, SLICES)):
-        x = np.empty((q, N_FEATURES + state), dtype=F32)
-        h, again = np.empty((q, width), dtype=F32), np.empty((q, width), dtype=F32)
-        weighed, trust = np.empty((q, weights[6].shape[2]), dtype=F32), np.empty(q, dtype=F32)
-        for row in range(piece, B, SLICES):
-            scratch = (x, h, again, weighed, trust)
-            _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
+    x = np.empty((q, N_FEATURES + state), dtype=F32)
+    h, again = np.empty((q, width), dtype=F32), np.empty((q, width), dtype=F32)
+    weighed, trust = np.empty((q, weights[6].shape[2]), dtype=F32), np.empty(q, dtype=F32)
+    for row in range(piece, B, pieces):
+        scratch = (x, h, again, weighed, trust)
+        _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
 
 
 @kernel(fast=True)

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-
-SLICES = 64  # pixels are distributed as strided slices, so that one thread does not get all hard neighbouring pixels
 
 
 @kernel(fast=True)
@@ -107,12 +104,13 @@ def kth_smallest(values: NDArray[Any], count: int, k: int, work: NDArray[Any]) -
     return float(work[k])
 
 
-@kernel(parallel=True)
-def fit_rows(readings: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], out: NDArray[Any]) -> None:
+@kernel()
+def fit_rows(
+    piece: int, pieces: int, readings: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], out: NDArray[Any]
+) -> None:
     """Weighted least squares for every pixel; `out` (P, 3) stays zero where the lights in use are coplanar."""
     P = readings.shape[0]
-    for piece in prange(min(P, SLICES)):
-        x = np.empty(3)
-        for row in range(piece, P, SLICES):
-            if fit(readings[row], L, weights[row], x):
-                out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]
+    x = np.empty(3)
+    for row in range(piece, P, pieces):
+        if fit(readings[row], L, weights[row], x):
+            out[row, 0], out[row, 1], out[row, 2] = x[0], x[1], x[2]

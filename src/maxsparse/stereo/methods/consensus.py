@@ -6,13 +6,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES, fit, fit_three, kth_smallest
+from maxsparse.stereo.methods._kernels import fit, fit_three, kth_smallest
 
 __all__ = ["consensus", "lit_level"]
 
@@ -63,7 +63,9 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
     normals = np.zeros((P, 3))
     inliers = np.zeros((P, q), dtype=np.bool_)
     confidence = np.zeros(P)
-    _consensus_rows(o, L, lit_level(o), _triples(q), np.array(BANDS), share, normals, inliers, confidence)
+    over_slices(
+        _consensus_rows, len(o), o, L, lit_level(o), _triples(q), np.array(BANDS), share, normals, inliers, confidence
+    )
     return Fit.from_scaled(normals, inliers, confidence)
 
 
@@ -75,7 +77,7 @@ def lit_level(readings: FloatArray) -> NDArray[np.float64]:
     """
     P, q = readings.shape
     levels = np.zeros(P)
-    _upper_quartiles(np.ascontiguousarray(readings, dtype=np.float64), (3 * q) // 4, levels)
+    over_slices(_upper_quartiles, P, np.ascontiguousarray(readings, dtype=np.float64), (3 * q) // 4, levels)
     return SHADOW_SHARE * np.maximum(levels, 0.0)
 
 
@@ -89,17 +91,18 @@ def _triples(q: int) -> NDArray[np.float64]:
     return (np.arange(3) / 3 + rng.random((TRIPLES, 3)) / 3 + rng.random((TRIPLES, 1))) % 1.0
 
 
-@kernel(parallel=True)
-def _upper_quartiles(o: NDArray[Any], k: int, out: NDArray[Any]) -> None:
+@kernel()
+def _upper_quartiles(piece: int, pieces: int, o: NDArray[Any], k: int, out: NDArray[Any]) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        work = np.empty(q)
-        for row in range(piece, P, SLICES):
-            out[row] = kth_smallest(o[row], q, min(k, q - 1), work)
+    work = np.empty(q)
+    for row in range(piece, P, pieces):
+        out[row] = kth_smallest(o[row], q, min(k, q - 1), work)
 
 
-@kernel(parallel=True)
+@kernel()
 def _consensus_rows(
+    piece: int,
+    pieces: int,
     o: NDArray[Any],
     L: NDArray[Any],
     level: NDArray[Any],
@@ -111,35 +114,34 @@ def _consensus_rows(
     confidence: NDArray[Any],
 ) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        a, D = np.empty(q), np.empty((q, 3))
-        index = np.empty(q, dtype=np.int64)
-        scratch = np.empty((4, q))
-        best = np.empty(3)
-        for row in range(piece, P, SLICES):
-            m = 0
-            for i in range(q):
-                if o[row, i] > level[row] and o[row, i] > 0.0:
-                    a[m], index[m] = o[row, i], i
-                    D[m, 0], D[m, 1], D[m, 2] = L[i, 0], L[i, 1], L[i, 2]
-                    m += 1
-            best[0] = best[1] = best[2] = 0.0
-            if m >= 3:
-                trusted, error = _consensus_one(a[:m], D[:m], triples, bands, share, scratch, best)
-                size = np.sqrt(best[0] ** 2 + best[1] ** 2 + best[2] ** 2)
-                count = 0
-                for i in range(m):
-                    if scratch[1, i] > 0.0:
-                        inliers[row, index[i]] = True
-                        count += 1
-                # The same measure as `agreement` in the other methods.
-                if trusted and size > 0.0:
-                    confidence[row] = (count - 3.0) / (count + 1.0) / (1.0 + (10.0 * error / size) ** 2)
-            if best[0] == 0.0 and best[1] == 0.0 and best[2] == 0.0:
-                for i in range(q):  # too dark or too few lit readings: use all of them
-                    scratch[1, i] = 1.0
-                fit(o[row], L, scratch[1], best)
-            normals[row, 0], normals[row, 1], normals[row, 2] = best[0], best[1], best[2]
+    a, D = np.empty(q), np.empty((q, 3))
+    index = np.empty(q, dtype=np.int64)
+    scratch = np.empty((4, q))
+    best = np.empty(3)
+    for row in range(piece, P, pieces):
+        m = 0
+        for i in range(q):
+            if o[row, i] > level[row] and o[row, i] > 0.0:
+                a[m], index[m] = o[row, i], i
+                D[m, 0], D[m, 1], D[m, 2] = L[i, 0], L[i, 1], L[i, 2]
+                m += 1
+        best[0] = best[1] = best[2] = 0.0
+        if m >= 3:
+            trusted, error = _consensus_one(a[:m], D[:m], triples, bands, share, scratch, best)
+            size = np.sqrt(best[0] ** 2 + best[1] ** 2 + best[2] ** 2)
+            count = 0
+            for i in range(m):
+                if scratch[1, i] > 0.0:
+                    inliers[row, index[i]] = True
+                    count += 1
+            # The same measure as `agreement` in the other methods.
+            if trusted and size > 0.0:
+                confidence[row] = (count - 3.0) / (count + 1.0) / (1.0 + (10.0 * error / size) ** 2)
+        if best[0] == 0.0 and best[1] == 0.0 and best[2] == 0.0:
+            for i in range(q):  # too dark or too few lit readings: use all of them
+                scratch[1, i] = 1.0
+            fit(o[row], L, scratch[1], best)
+        normals[row, 0], normals[row, 1], normals[row, 2] = best[0], best[1], best[2]
 
 
 @kernel(fast=True)

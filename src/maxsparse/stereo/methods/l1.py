@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES, fit
+from maxsparse.stereo.methods._kernels import fit
 
 __all__ = ["l1"]
 
@@ -50,19 +50,24 @@ def l1(readings: FloatArray, lights: FloatArray) -> Fit:
     o = np.ascontiguousarray(readings, dtype=np.float64)
     shift = 1e-10 * (np.random.default_rng(q).random(q) - 0.5)
     scaled = np.zeros((P, 3))
-    _l1_rows(o + shift * np.abs(o).max(axis=1, keepdims=True, initial=0.0), np.ascontiguousarray(lights), scaled)
+    over_slices(
+        _l1_rows,
+        len(o),
+        o + shift * np.abs(o).max(axis=1, keepdims=True, initial=0.0),
+        np.ascontiguousarray(lights),
+        scaled,
+    )
     return Fit.explaining(o, lights, scaled)
 
 
-@kernel(parallel=True)
-def _l1_rows(o: NDArray[Any], L: NDArray[Any], out: NDArray[Any]) -> None:
+@kernel()
+def _l1_rows(piece: int, pieces: int, o: NDArray[Any], L: NDArray[Any], out: NDArray[Any]) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        residual, slope, ratio = np.empty(q), np.empty(q), np.empty(q)
-        ones = np.ones(q)
-        for row in range(piece, P, SLICES):
-            fit(o[row], L, ones, out[row])
-            _walk(o[row], L, out[row], residual, slope, ratio)
+    residual, slope, ratio = np.empty(q), np.empty(q), np.empty(q)
+    ones = np.ones(q)
+    for row in range(piece, P, pieces):
+        fit(o[row], L, ones, out[row])
+        _walk(o[row], L, out[row], residual, slope, ratio)
 
 
 @kernel()

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse.stereo.methods._fit import Fit
 
 __all__ = ["decide", "lay_out"]
@@ -58,7 +58,9 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
     trust = np.where(lengths[:, 0] > 0, np.maximum(fit.confidence, 1e-6), 0.0)
     for _ in range(ROUNDS):
         after = pick.copy()
-        _decide_rows(open_, rows, columns, place, directions, logs, lengths, trust, pick, after)
+        over_slices(
+            _decide_rows, open_.size, open_, rows, columns, place, directions, logs, lengths, trust, pick, after
+        )
         pick = after
     every = np.arange(len(pick))
     changed = pick > 0
@@ -74,8 +76,10 @@ def lay_out(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp
     return place, rows, columns
 
 
-@kernel(parallel=True)
+@kernel()
 def _decide_rows(
+    piece: int,
+    pieces: int,
     open_: NDArray[Any],
     rows: NDArray[Any],
     columns: NDArray[Any],
@@ -88,9 +92,9 @@ def _decide_rows(
     after: NDArray[Any],
 ) -> None:
     """Choose for every open pixel; `pick` (P,) is the choice of the previous round, `after` that of this one."""
-    for number in prange(open_.shape[0]):
+    around = np.empty(24)
+    for number in range(piece, open_.shape[0], pieces):
         p = open_[number]
-        around = np.empty(24)
         found = 0
         for dy in range(-2, 3):
             for dx in range(-2, 3):

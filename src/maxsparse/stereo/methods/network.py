@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.stereo.methods._fit import Fit, agreement
 from maxsparse.stereo.methods._kernels import fit_rows
@@ -79,7 +80,14 @@ def network(
     weights = np.zeros(readings.shape)
     np.put_along_axis(weights, np.argsort(scores, axis=1, kind="stable")[:, :inliers], 1.0, axis=1)
     scaled = np.zeros((len(readings), 3))
-    fit_rows(np.ascontiguousarray(readings, dtype=np.float64), np.ascontiguousarray(lights), weights, scaled)
+    over_slices(
+        fit_rows,
+        len(readings),
+        np.ascontiguousarray(readings, dtype=np.float64),
+        np.ascontiguousarray(lights),
+        weights,
+        scaled,
+    )
     return Fit.from_scaled(scaled, weights > 0, agreement(readings, lights, scaled, weights > 0))
 
 

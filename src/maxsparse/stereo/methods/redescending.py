@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES, cofactors, fit, moments
+from maxsparse.stereo.methods._kernels import cofactors, fit, moments
 
 __all__ = ["Refit", "redescending"]
 
@@ -79,7 +79,9 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
     P = len(readings)
     scaled = np.ascontiguousarray(guess.normals * guess.albedo[:, None], dtype=np.float64)
     support, scatter, error = np.zeros(P), np.zeros(P), np.full(P, 90.0)
-    _redescend_rows(
+    over_slices(
+        _redescend_rows,
+        P,
         np.ascontiguousarray(readings, dtype=np.float64),
         np.ascontiguousarray(lights, dtype=np.float64),
         np.ascontiguousarray(lit),
@@ -92,8 +94,10 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
     return Refit(scaled, support, scatter, error)
 
 
-@kernel(parallel=True)
+@kernel()
 def _redescend_rows(
+    piece: int,
+    pieces: int,
     o: NDArray[Any],
     L: NDArray[Any],
     lit: NDArray[Any],
@@ -104,30 +108,29 @@ def _redescend_rows(
     error: NDArray[Any],
 ) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        weights = np.empty(q)
-        for row in range(piece, P, SLICES):
-            x = scaled[row]
-            total, count = 0.0, 0
-            for i in range(q):
-                if inliers[row, i]:
-                    r = o[row, i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
-                    total += r * r
-                    count += 1
-            albedo = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), 1e-12)
-            sigma = min(max(2.0 * np.sqrt(total / max(count - 3, 1)) / albedo, FLOOR), CEILING)
-            for _ in range(ROUNDS):
-                k, _ = _weigh(o[row], L, lit[row], x, sigma, weights)
-                if k < ENOUGH or not fit(o[row], L, weights, x):
-                    break
-            k, squares = _weigh(o[row], L, lit[row], x, sigma, weights)
-            support[row] = k
-            scatter[row] = np.sqrt(squares / max(k - 3.0, 0.5))
-            if k >= ENOUGH:
-                xx, xy, xz, yy, yz, zz, _, _, _ = moments(o[row], L, weights)
-                c00, _, _, c11, _, c22, determinant = cofactors(xx + 1e-6, xy, xz, yy + 1e-6, yz, zz + 1e-6)
-                spread = np.sqrt((c00 + c11 + c22) / max(determinant, 1e-18))
-                error[row] = np.degrees(min(scatter[row] * spread, 1.0))
+    weights = np.empty(q)
+    for row in range(piece, P, pieces):
+        x = scaled[row]
+        total, count = 0.0, 0
+        for i in range(q):
+            if inliers[row, i]:
+                r = o[row, i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
+                total += r * r
+                count += 1
+        albedo = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), 1e-12)
+        sigma = min(max(2.0 * np.sqrt(total / max(count - 3, 1)) / albedo, FLOOR), CEILING)
+        for _ in range(ROUNDS):
+            k, _ = _weigh(o[row], L, lit[row], x, sigma, weights)
+            if k < ENOUGH or not fit(o[row], L, weights, x):
+                break
+        k, squares = _weigh(o[row], L, lit[row], x, sigma, weights)
+        support[row] = k
+        scatter[row] = np.sqrt(squares / max(k - 3.0, 0.5))
+        if k >= ENOUGH:
+            xx, xy, xz, yy, yz, zz, _, _, _ = moments(o[row], L, weights)
+            c00, _, _, c11, _, c22, determinant = cofactors(xx + 1e-6, xy, xz, yy + 1e-6, yz, zz + 1e-6)
+            spread = np.sqrt((c00 + c11 + c22) / max(determinant, 1e-18))
+            error[row] = np.degrees(min(scatter[row] * spread, 1.0))
 
 
 @kernel(fast=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import SLICES, cofactors, moments
+from maxsparse.stereo.methods._kernels import cofactors, moments
 
 __all__ = ["sbl"]
 
@@ -58,26 +58,29 @@ def sbl(
     """
     o = np.ascontiguousarray(readings, dtype=np.float64)
     scaled = np.zeros((len(o), 3))
-    _sbl_rows(o, np.ascontiguousarray(lights, dtype=np.float64), noise * noise, max_iter, tol, scaled)
+    over_slices(
+        _sbl_rows, len(o), o, np.ascontiguousarray(lights, dtype=np.float64), noise * noise, max_iter, tol, scaled
+    )
     return Fit.explaining(o, lights, scaled)
 
 
-@kernel(parallel=True)
-def _sbl_rows(o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: float, out: NDArray[Any]) -> None:
+@kernel()
+def _sbl_rows(
+    piece: int, pieces: int, o: NDArray[Any], L: NDArray[Any], lam: float, max_iter: int, tol: float, out: NDArray[Any]
+) -> None:
     P, q = o.shape
-    for piece in prange(min(P, SLICES)):
-        y, gamma, weights = np.empty(q), np.empty(q), np.empty(q)
-        for row in range(piece, P, SLICES):
-            size = 0.0
-            for i in range(q):
-                size = max(size, abs(o[row, i]))
-            if size == 0.0:
-                continue
-            for i in range(q):
-                y[i], gamma[i] = o[row, i] / size, 1.0
-            _sbl_one(y, L, lam, max_iter, tol, gamma, weights, out[row])
-            for c in range(3):
-                out[row, c] *= size
+    y, gamma, weights = np.empty(q), np.empty(q), np.empty(q)
+    for row in range(piece, P, pieces):
+        size = 0.0
+        for i in range(q):
+            size = max(size, abs(o[row, i]))
+        if size == 0.0:
+            continue
+        for i in range(q):
+            y[i], gamma[i] = o[row, i] / size, 1.0
+        _sbl_one(y, L, lam, max_iter, tol, gamma, weights, out[row])
+        for c in range(3):
+            out[row, c] *= size
 
 
 @kernel(fast=True)
