@@ -113,7 +113,7 @@ def test_ctrl_c_while_tuning_keeps_what_was_learned(Phi, tmp_path, monkeypatch):
     output = tmp_path / "tuned.safetensors"
     done = CliRunner().invoke(app, ["fit", Phi, "-o", str(output), "--minutes", "10"])
     assert done.exit_code == 1
-    assert re.search(r"tuning stopped after 0\.\d of 10 minutes; .* is tuned as far as that", done.output)
+    assert re.search(r"tuning stopped after 0\.\d of 10 minutes; .* has the weights so far", done.output)
     bundled, tuned = ms.SparseRecoverer(np.load(Phi))._weights(), ms.load(output).weights_
     assert not np.array_equal(tuned.first, bundled.first)
 
@@ -153,15 +153,15 @@ def test_two_processes_learn_what_one_learns(Phi, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "which dictionary"),
-        (["PHI", "--network", "residual", "--preset", "nonsense"], "known are"),
+        ([], "is missing; give a dictionary"),
+        (["PHI", "--network", "residual", "--preset", "nonsense"], "must be one of paper"),
         (["PHI", "--network", "residual", "--set", "width"], "is not NAME=VALUE"),
         (["PHI", "--network", "nonsense"], "'nonsense' is not one of learned_sbl, residual"),
         (["PHI", "--network", "residual", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
-        (["PHI", "--resume"], "value for PHI: all else is in the checkpoint"),
-        (["--resume", "--samples", "9"], "value for --samples: all else is in the checkpoint"),
-        (["PHI", "--samples", "9"], "value for --samples: is for the networks of the paper"),
-        (["PHI", "--set", "width=9"], "value for --set: is for the networks of the paper"),
+        (["PHI", "--resume"], "value for PHI: is already in the checkpoint"),
+        (["--resume", "--samples", "9"], "value for --samples: is already in the checkpoint"),
+        (["PHI", "--samples", "9"], "value for --samples: is only for the networks of the paper"),
+        (["PHI", "--set", "width=9"], "value for --set: is only for the networks of the paper"),
         (["PHI", "--threads", "0"], "--threads"),
     ],
 )
@@ -179,7 +179,7 @@ def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
         (["PHI", "--network", "residual", "--set", "widht=3"], "'widht' to set; known are depth, width, "),
         (["PHI", "--network", "residual", "--set", "rng=3"], "no hyperparameter 'rng' to set"),
         (["PHI", "--network", "residual", "--sparsity", "5:99"], "sparsity"),
-        (["PHI", "--network", "residual"], "say how long to train"),
+        (["PHI", "--network", "residual"], "set the training budget"),
         (["PHI", "--network", "residual", "--samples", "9", "--snr-db", "-5000"], "snr_db must be from -1000.0 to"),
         (["PHI", "--network", "residual", "--samples", "9", "--batch-size", "9999999"], "batch_size must be from 2 to"),
         (["PHI", "--network", "residual", "--samples", "9", "--device", "meta"], "device 'meta' cannot be used"),

@@ -80,7 +80,7 @@ def test_list():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say which experiment"),
+        ([], "is missing; name an experiment"),
         (["rank-on"], "did you mean 'rank-one'"),
         (["rank-one", "--preset", "huge"], "'huge' is not one of smoke"),
         (["rank-one", "--methods", "nonsense"], "'nonsense' is not one of iht"),

@@ -42,7 +42,7 @@ def test_processes_share_a_batch():
     assert torch.equal(torch.cat([own.normals for _, own in shares]), truth.normals)
     for name in ("values", "normals", "logits", "scale", "lit"):
         assert torch.equal(torch.cat([getattr(start, name) for start, _ in shares]), getattr(whole, name))
-    with pytest.raises(ValueError, match="a batch of 1 signals cannot be shared by 2 processes"):
+    with pytest.raises(ValueError, match="a batch of 1 signals cannot be divided among 2 processes"):
         task.batch(0, 10, slice(0, 5), CPU)
 
 

@@ -156,7 +156,7 @@ def test_budgets():
     assert 1.0 <= report.seconds < 20.0
     report = training.train(network, task, QUICK, minutes=60, samples=100, n_threads=1)
     assert report.samples == 128
-    with pytest.raises(ValueError, match="say how long to train"):
+    with pytest.raises(ValueError, match="set the training budget"):
         training.train(network, task, QUICK)
 
 
@@ -363,7 +363,7 @@ def test_an_unfinished_run_is_not_overwritten(interrupted):
 
 @pytest.mark.parametrize("option", [{"minutes": 1.0}, {"samples": 9}, {"resume": True}])
 def test_a_resumed_run_keeps_its_budget(interrupted, option):
-    with pytest.raises(ValueError, match=f"resume takes no {next(iter(option))}=: it is in the checkpoint"):
+    with pytest.raises(ValueError, match=f"resume does not accept {next(iter(option))}=: it is in the checkpoint"):
         training.resume(interrupted, **option)
 
 

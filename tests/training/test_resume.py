@@ -97,7 +97,7 @@ def test_resume_is_bit_identical(tmp_path, monkeypatch, case):
     [
         ({"threads": 1, "processes": 1}, None),
         ({}, None),  # written by an older version
-        ({"threads": 3, "processes": 1}, "the number of threads was 3 when the run stopped, and is 1 now: it goes on"),
+        ({"threads": 3, "processes": 1}, "the number of threads was 3 when the run stopped, and is 1 now: the result"),
         ({"threads": 1, "processes": 2}, "the number of processes was 2 when the run stopped, and is 1 now"),
     ],
 )

@@ -66,7 +66,7 @@ def test_processes_share_a_batch(count):
 
 
 def test_more_processes_than_signals_are_refused():
-    with pytest.raises(ValueError, match="a batch of 32 signals cannot be shared by 64 processes; start fewer"):
+    with pytest.raises(ValueError, match="a batch of 32 signals cannot be divided among 64 processes; start fewer"):
         DictionariesTask(PHI, rng=0).batch(0, 256, slice(0, 4), CPU)
 
 
@@ -187,7 +187,7 @@ def test_a_finished_model_and_a_missing_folder_are_named(tmp_path, problems, cap
 
 
 def test_it_is_not_trained_for_one_dictionary_by_fit():
-    with pytest.raises(ValueError, match="'learned_sbl' is not made for one dictionary"):
+    with pytest.raises(ValueError, match="'learned_sbl' is not for one dictionary"):
         training.fit(PHI, "learned_sbl", samples=100)
 
 

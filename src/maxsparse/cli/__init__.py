@@ -59,7 +59,7 @@ app.add_typer(stereo, name="stereo")
 
 
 def main() -> None:
-    """Run the command line: exit code 0 for success, 1 for a failure, 2 for bad use; no tracebacks for bad input."""
+    """Run the command line: exit code 0 for success, 1 for an error, 2 for wrong usage; no tracebacks for bad input."""
     warnings.showwarning = _say_warning
     pressed = _note_interrupts()
     try:
@@ -70,12 +70,12 @@ def main() -> None:
     except KeyboardInterrupt:
         _end_interrupted()
     except Exception as error:
-        if isinstance(error, RuntimeError) and "memory" in str(error):  # torch has no other error for it
-            typer.secho("maxsparse: there is not enough memory for that; try something smaller", err=True, fg="red")
+        if isinstance(error, RuntimeError) and "memory" in str(error):  # torch has no specific error for it
+            typer.secho("maxsparse: not enough memory; try smaller sizes", err=True, fg="red")
             sys.exit(1)
         if not pressed:
             raise
-        _end_interrupted()  # a Ctrl-C that hits the compiler ends as an error of the compiler
+        _end_interrupted()  # Ctrl-C during compilation appears as a compiler error
 
 
 def _end_interrupted() -> None:
@@ -84,7 +84,7 @@ def _end_interrupted() -> None:
 
 
 def _note_interrupts() -> list[int]:
-    """Return a list that gets an entry with every Ctrl-C; all else about Ctrl-C stays as it is."""
+    """Return a list that gets an entry with every Ctrl-C; the handling of Ctrl-C is not changed otherwise."""
     pressed: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -97,12 +97,12 @@ def _note_interrupts() -> list[int]:
 
 
 def _words(error: Exception) -> str:
-    """Say what went wrong; of the system's errors, which file it was and why."""
+    """Return the message of an error; for system errors, the file and the reason."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}"
     return str(error) or type(error).__name__
 
 
 def _say_warning(message: Any, *rest: Any, **more: Any) -> None:
-    """Say a warning in one line, without the source code that it was raised from."""
+    """Print a warning in one line, without its source code."""
     typer.secho(f"maxsparse: warning: {message}", err=True, fg="yellow")

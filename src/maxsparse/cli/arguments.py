@@ -1,4 +1,4 @@
-"""What several commands read: a model or a dictionary, NAME=VALUE pairs, an output that may be standard output."""
+"""Arguments shared by commands: a model or a dictionary, NAME=VALUE pairs, output to a file or standard output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")
 
 
 def is_model(path: Path) -> bool:
-    """Tell a model file from a dictionary, by its ending."""
+    """Return whether a file is a model, by its suffix."""
     return path.suffix.lower() == ".safetensors"
 
 
@@ -36,25 +36,25 @@ def read_dictionary(path: Path, key: str | None = None) -> Any:
 
 
 def open_model(path: Path, key: str | None = None) -> SparseRecoverer:
-    """Open what recovers: a saved recoverer, a trained network, or a dictionary for the bundled network."""
+    """Open a model: a saved SparseRecoverer, a trained network, or a dictionary for the bundled network."""
     from maxsparse.recovery import SparseRecoverer, load
 
     if not is_model(path):
         return SparseRecoverer(read_dictionary(path, key))
     if key is not None:
-        raise typer.BadParameter("a model file holds one dictionary; leave it away", param_hint="--phi-key")
+        raise typer.BadParameter("a model file holds one dictionary; omit this option", param_hint="--phi-key")
     if _holds_network(path):
         from maxsparse import networks  # torch: loaded only when used
 
         model = networks.load(path)
         if "Phi" not in model.arrays:
-            raise ValueError(f"{str(path)!r} holds a network without its dictionary, which cannot recover")
+            raise ValueError(f"{str(path)!r} holds a network without its dictionary, which cannot recover signals")
         return SparseRecoverer(model.arrays["Phi"], network=model.network)
     return load(path)
 
 
 def _holds_network(path: Path) -> bool:
-    """Whether a file was written by ``maxsparse fit``; whatever else it may be, the reader of recoverers says it."""
+    """Whether a file was written by ``maxsparse fit``; other files are checked when a recoverer is loaded."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -66,7 +66,7 @@ def _holds_network(path: Path) -> bool:
 
 
 def parse_pairs(pairs: list[str], option: str = "--set") -> dict[str, Any]:
-    """Read NAME=VALUE; a value is JSON (200, 0.5, true), or a plain word."""
+    """Read NAME=VALUE; a value is JSON (200, 0.5, true) or a string."""
     parsed: dict[str, Any] = {}
     for pair in pairs:
         name, found, value = pair.partition("=")
@@ -94,19 +94,21 @@ def parse_sparsity(text: str | None) -> int | tuple[int, int] | None:
 
 @contextmanager
 def output_path(output: str, kind: str | None) -> Iterator[Path]:
-    """Give the path to write to; for ``-`` it is a temporary file that goes to standard output afterwards."""
+    """Yield the path to write to; for ``-`` a temporary file that is then copied to standard output."""
     from maxsparse.streaming import FORMATS
 
     if output != "-":
         if kind is not None:
-            raise typer.BadParameter("is for standard output; a file's ending says it", param_hint="--format")
+            raise typer.BadParameter(
+                "is only for standard output; the suffix of a file sets its format", param_hint="--format"
+            )
         yield Path(output)
         return
     kind = kind or "csv"
     if kind not in FORMATS or kind == "zarr":
-        raise typer.BadParameter(f"{kind!r} cannot go to standard output", param_hint="--format")
+        raise typer.BadParameter(f"{kind!r} cannot be written to standard output", param_hint="--format")
     if kind != "csv" and sys.stdout.isatty():
-        raise typer.BadParameter(f"{kind} is not for terminals; send it to a file or a pipe", param_hint="--output")
+        raise typer.BadParameter(f"{kind} cannot be written to a terminal; use a file or a pipe", param_hint="--output")
     with tempfile.TemporaryDirectory(prefix="maxsparse-") as folder:
         path = Path(folder) / f"out.{kind}"
         yield path

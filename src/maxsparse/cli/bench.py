@@ -1,4 +1,4 @@
-"""``maxsparse bench``: every method on a dictionary of yours, accuracy and time."""
+"""``maxsparse bench``: accuracy and time of every method on your dictionary."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def bench(
         str, typer.Option("--methods", help="Classical methods to compare, separated by commas.")
     ] = DEFAULT_METHODS,
     sparsities: Annotated[
-        str | None, typer.Option("--sparsities", metavar="D,D,…", help="Nonzeros to try. (default: 1 to n/2 in steps)")
+        str | None,
+        typer.Option("--sparsities", metavar="D,D,…", help="Numbers of nonzeros. (default: 1 to n/2 in steps)"),
     ] = None,
     signals: Annotated[int, typer.Option(min=1, help="Random noiseless signals per sparsity.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the signals.")] = 0,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how many signals of a dictionary each method recovers, and how long it takes.
+    """Measure which share of the signals each method recovers, and how long it takes.
 
     `make bench` compares the speed with other libraries instead.
 
@@ -49,7 +50,7 @@ def bench(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}", param_hint="--methods")
         if name == "aiht":
             raise typer.BadParameter(
-                "aiht needs the parts of a clustered dictionary, not Φ alone", param_hint="--methods"
+                "aiht needs the parts of a clustered dictionary, not only Φ", param_hint="--methods"
             )
     Phi = np.asarray(read_dictionary(dictionary, key))
     counts = _sparsities(sparsities, Phi.shape)
@@ -59,7 +60,7 @@ def bench(
         return
     typer.echo(
         f"{dictionary}: {Phi.shape[0]} measurements × {Phi.shape[1]} atoms. Share of {signals} signals per number d of "
-        f"nonzeros\nwhose support is exactly right; only {OURS} is not told d. The first run compiles.\n"
+        f"nonzeros\nwhose support is exactly right; all methods but {OURS} are given d. The first run compiles.\n"
     )
     print_table(curves, max(len(OURS), *(len(f"{name}, whitened") for name in [*names, ""])), counts)
 

@@ -1,4 +1,4 @@
-"""What methods reach on a dictionary, measured: shared by ``demo``, ``bench`` and ``info``."""
+"""Accuracy of methods on a dictionary: shared by ``demo``, ``bench`` and ``info``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["OURS", "Curve", "compare", "measure", "print_table", "warm_up"]
 
 OURS = "SparseRecoverer"
-Method = Callable[[FloatArray, int], "Result"]  # signals, and the number of nonzeros that classical methods are told
+Method = Callable[[FloatArray, int], "Result"]  # signals, and the number of nonzeros for classical methods
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What one method reached, for every sparsity."""
+    """Results of one method, for every sparsity."""
 
     label: str
     sparsities: list[int]
@@ -41,11 +41,11 @@ class Curve:
 
 
 def measure(label: str, method: Method, Phi: FloatArray, sparsities: Iterable[int], N: int, seed: int) -> Curve:
-    """Recover N fresh signals for every sparsity and count what is right."""
+    """Recover N new signals for every sparsity and count the right ones."""
     counts = list(sparsities)
     curve = Curve(label, counts, [], [], 0, [])
     hardest = max(counts)
-    method(signals.sample(Phi, 2, sparsity=hardest, rng=seed)[1], hardest)  # compiled before the clock starts
+    method(signals.sample(Phi, 2, sparsity=hardest, rng=seed)[1], hardest)  # compile before timing
     false = 0
     for d in counts:
         X, Y = signals.sample(Phi, N, sparsity=d, rng=seed + d)
@@ -60,13 +60,13 @@ def measure(label: str, method: Method, Phi: FloatArray, sparsities: Iterable[in
 
 
 def warm_up(model: SparseRecoverer) -> None:
-    """Have every part of the recovery compiled, the search too: signals that nothing explains reach it."""
+    """Compile every part of the recovery; signals without a sparse solution also reach the search."""
     n = np.shape(model.Phi)[0]
     copy.copy(model).set_params(budget=2).recover(np.random.default_rng(0).standard_normal((2, n)))
 
 
 def compare(Phi: FloatArray, names: Sequence[str], sparsities: Sequence[int], N: int, seed: int) -> Iterator[Curve]:
-    """Measure classical methods, plain and whitened, and then ours, which is not told the number of nonzeros."""
+    """Measure classical methods, plain and whitened, then ours, which is not given the number of nonzeros."""
     from maxsparse.recovery import SparseRecoverer  # compiled code: loaded only when used
     from maxsparse.solvers import solve
 
@@ -83,7 +83,7 @@ def compare(Phi: FloatArray, names: Sequence[str], sparsities: Sequence[int], N:
 
 
 def print_table(curves: Iterable[Curve], width: int, sparsities: Iterable[int]) -> list[Curve]:
-    """Print a row for every curve as soon as it is there, and one for the certificates where there are some."""
+    """Print a row for every curve as soon as it is available, and one for the certificates, if any."""
     typer.echo(f"{'':{width}}  " + "  ".join(f"d={d:<2}" for d in sparsities) + "  ms/signal")
     done = []
     for curve in curves:

@@ -1,4 +1,4 @@
-"""``maxsparse demo``: a tour of two minutes, from a coherent dictionary to certified answers."""
+"""``maxsparse demo``: a two-minute tour, from a coherent dictionary to certified answers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SEED = 0
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for picture and files.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figure and files.")] = Path(
         "maxsparse-demo"
     ),
     signals_per_sparsity: Annotated[int, typer.Option("--signals", min=10, help="Signals per sparsity d.")] = 300,
     as_json: Json = False,
 ) -> None:
-    """Take the tour: the paper's 20×100 dictionary, what classical methods make of it, and what is certified.
+    """Compare methods on the paper's 20×100 dictionary, with certificates.
 
-    Prints a table, writes a picture, and leaves a dictionary and signals to try the other commands on.
+    Prints a table, writes a figure, and a dictionary and signals to try the other commands on.
 
     Example: maxsparse demo -o out --signals 1000
     """
@@ -63,26 +63,26 @@ def _introduce(coherences: tuple[float, float], N: int) -> None:
         f"(the paper's).\n   Coherence {coherences[0]:.4f}: some atoms are nearly the same. "
         f"After whitening {coherences[1]:.4f}.\n\n"
         f"2. What finds the sparsest x with y = Φx? {N} signals for every number d of nonzeros. "
-        "The first run compiles,\n   for a minute or two. Share of signals whose support is exactly right; the methods "
-        f"of the literature are told d,\n   {OURS} is not, knows this dictionary as little as they do, and certifies "
-        "its answers.\n"
+        "The first run compiles,\n   which takes a minute or two. Share of signals whose support is exactly right. "
+        f"Classical methods are given d;\n   {OURS} is not, was not trained on this dictionary, and certifies its "
+        "answers.\n"
     )
 
 
 def _conclude(ours: Curve, N: int, output: Path) -> None:
     typer.echo(
-        f"\n3. Certificates. Certified to be the sparsest, but wrong: {ours.false} of {len(SPARSITIES) * N}.\n\n"
+        f"\n3. Certified to be the sparsest, but wrong: {ours.false} of {len(SPARSITIES) * N}.\n\n"
         f"4. Picture: {output / 'demo.png'}\n\n"
-        "5. Where to go next:\n"
-        f"   maxsparse info {output / 'Phi.npy'}            what this dictionary is, and what to expect of it\n"
+        "5. Next steps:\n"
+        f"   maxsparse info {output / 'Phi.npy'}            properties of this dictionary, and which methods work\n"
         f"   maxsparse recover {output / 'Phi.npy'} {output / 'Y.npy'} -o {output / 'X.npz'}\n"
-        f"   maxsparse bench {output / 'Phi.npy'}           every method on a dictionary of yours\n"
+        f"   maxsparse bench {output / 'Phi.npy'}           every method on your own dictionary\n"
         "   README.md has ten lines of Python; docs/index.md is the guide."
     )
 
 
 def _leave_files(Phi: FloatArray, output: Path) -> None:
-    """Write the dictionary and a thousand signals, for the commands that the tour ends with."""
+    """Write the dictionary and a thousand signals, for the commands listed at the end."""
     for name, array in (("Phi", Phi), ("Y", signals.sample(Phi, 1000, sparsity=(1, 8), rng=SEED)[1])):
         with atomic_write(output / f"{name}.npy") as stream:
             np.save(stream, array)

@@ -1,4 +1,4 @@
-"""``maxsparse export``: a model for programs without maxsparse."""
+"""``maxsparse export``: a model for use without maxsparse."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. (default: MODEL with .onnx)")
     ] = None,
     format: Annotated[str, typer.Option(help="onnx.")] = "onnx",
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit layers; prints the accuracy that they cost.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit layers; prints the accuracy before and after.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a model as one ONNX file: signals y (batch, n) in, scores (batch, m) out, preprocessing inside.
+    """Write a model as one ONNX file: signals y (batch, n) in, scores (batch, m) out, preprocessing included.
 
     The file is checked with onnxruntime against the model before it is written. Needs the extra `export`.
 
@@ -37,7 +37,7 @@ def export(
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     if not is_model(model):
         raise typer.BadParameter(
-            f"{str(model)!r} is no model file (.safetensors); `maxsparse fit PHI -o MODEL` makes one",
+            f"{str(model)!r} is not a model file (.safetensors); create one with `maxsparse fit PHI -o MODEL`",
             param_hint="MODEL",
         )
     target = model.with_suffix(".onnx") if output is None else output

@@ -1,4 +1,4 @@
-"""``maxsparse fit``: a model for a dictionary, bundled, tuned or trained, on one process or many."""
+"""``maxsparse fit``: a model for a dictionary, bundled, fine-tuned or trained, with one process or many."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="M
 Network = Annotated[
     str,
     typer.Option(
-        help="learned_sbl comes trained and recovers best; --minutes tunes it to PHI. residual, ista_net, iht_net and "
-        "lstm are the paper's: trained from nothing, for --minutes or --samples."
+        help="learned_sbl is bundled, trained, and recovers best; --minutes fine-tunes it to PHI. residual, ista_net, "
+        "iht_net and lstm are the paper's, trained from scratch for --minutes or --samples."
     ),
 ]
 Sparsity = Annotated[
@@ -43,15 +43,13 @@ Loss = Annotated[
     ),
 ]
 Preset = Annotated[str, typer.Option(help="modern, paper (SGD, 150 epochs of 600,000 signals) or follow-up (RMSprop).")]
-SetSize = Annotated[
-    int | None, typer.Option(min=1, help="Train on that many signals again and again, instead of fresh ones.")
-]
+SetSize = Annotated[int | None, typer.Option(min=1, help="Train repeatedly on this many signals, instead of new ones.")]
 Hyperparameters = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Of the network: --set width=200. Repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter of the network: --set width=200. Repeatable."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run that writes MODEL.")]
-# What else may be given to a run that is resumed, and to the bundled network.
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted run that writes MODEL.")]
+# Options allowed when resuming, and with the bundled network.
 ON_RESUMING = {"resume", "output", "device", "threads", "as_json"}
 ON_BUNDLING = {"dictionary", "output", "network", "minutes", "noise", "seed", "as_json"}
 
@@ -70,8 +68,8 @@ def fit(
     loss: Loss = None,
     set_size: SetSize = None,
     preset: Preset = "modern",
-    learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Instead of the preset's.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=2, help="Instead of the preset's.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(min=0.0, help="Replaces that of the preset.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2, help="Replaces that of the preset.")] = None,
     precision: Annotated[
         str | None, typer.Option(help="bfloat16: hidden layers of residual train in half precision.")
     ] = None,
@@ -82,10 +80,10 @@ def fit(
     resume: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Make a model for one dictionary: the bundled network, tuned if you like, or a network of the paper, trained.
+    """Create a model for one dictionary: the bundled network, optionally fine-tuned, or a trained network of the paper.
 
-    While a network of the paper trains, the state of the run is in a checkpoint beside MODEL and, from the first
-    validation on, the best weights so far are in MODEL. Ctrl-C saves and says how to go on.
+    While a network of the paper trains, the state of the run is in a checkpoint next to MODEL and, from the first
+    validation on, the best weights so far are in MODEL. Ctrl-C saves the run and prints how to resume.
 
     Example: maxsparse fit Phi.npy -o model.safetensors
 
@@ -96,18 +94,18 @@ def fit(
     if output.suffix != ".safetensors":
         raise typer.BadParameter(f"{str(output)!r} does not end in .safetensors", param_hint="--output")
     if not output.parent.is_dir():
-        raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
+        raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; create it first")
     if output.is_dir():
         raise typer.BadParameter(f"{str(output)!r} is a folder; give the name of a file", param_hint="--output")
     common = {"device": device, "n_threads": threads}
     if resume:
-        _refuse_others(context, ON_RESUMING, "all else is in the checkpoint; leave it away with --resume")
+        _refuse_others(context, ON_RESUMING, "is already in the checkpoint; omit it with --resume")
         _report(lambda training, more: training.resume(output, **common, **more), output, common, as_json)
         return
     if dictionary is None:
-        raise typer.BadParameter("which dictionary? Give a file, or --resume", param_hint="PHI")
+        raise typer.BadParameter("is missing; give a dictionary file, or --resume", param_hint="PHI")
     if network == "learned_sbl":
-        _refuse_others(context, ON_BUNDLING, "is for the networks of the paper; name one with --network")
+        _refuse_others(context, ON_BUNDLING, "is only for the networks of the paper; select one with --network")
         _bundle(read_dictionary(dictionary), output, minutes or 0.0, noise, seed, as_json)
         return
     signals = {"sparsity": parse_sparsity(sparsity), "amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
@@ -121,7 +119,7 @@ def fit(
             known = ", ".join(dict.fromkeys(["learned_sbl", *NETWORKS]))
             raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
-            raise typer.BadParameter(f"known are {', '.join(training.PRESETS)}", param_hint="--preset")
+            raise typer.BadParameter(f"must be one of {', '.join(training.PRESETS)}", param_hint="--preset")
         changes = {"learning_rate": learning_rate, "batch_size": batch_size, "precision": precision}
         settings = training.preset_for(network, preset).but(**changes)
         details = {"loss": loss, "settings": settings, "hyperparameters": hyperparameters, "rng": seed}
@@ -132,7 +130,7 @@ def fit(
 
 
 def _refuse_others(context: typer.Context, known: set[str], why: str) -> None:
-    """Refuse options that were given and would be ignored."""
+    """Raise an error for options that would be ignored."""
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
@@ -142,7 +140,7 @@ def _refuse_others(context: typer.Context, known: set[str], why: str) -> None:
 
 
 def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_json: bool) -> None:
-    """Write a recoverer with the bundled network, tuned to the dictionary for some minutes."""
+    """Write a recoverer with the bundled network, fine-tuned to the dictionary for some minutes."""
     from maxsparse.recovery import SparseRecoverer
 
     model = SparseRecoverer(Phi, noise=noise, random_state=seed)
@@ -156,18 +154,18 @@ def _bundle(Phi: Any, output: Path, minutes: float, noise: float, seed: int, as_
             raise typer.Exit(1) from error
         except InterruptedTraining as error:
             model.save(output)
-            typer.secho(f"maxsparse: {error}; {output} is tuned as far as that", err=True, fg="red")
+            typer.secho(f"maxsparse: {error}; {output} has the weights so far", err=True, fg="red")
             raise typer.Exit(1) from error
     model.save(output)
     if as_json:
         print_json({"output": str(output), "network": "learned_sbl", "minutes": minutes})
     else:
-        made = f"tuned for {minutes:g} minutes" if minutes else "as it comes; --minutes tunes it"
+        made = f"fine-tuned for {minutes:g} minutes" if minutes else "not fine-tuned; use --minutes for that"
         typer.echo(f"{output}: the bundled network, {made}.")
 
 
 def _resume_command(output: Path, common: dict[str, Any]) -> str:
-    """Return the command that goes on, with what its bits depend on."""
+    """Return the command to resume, with the options that reproducibility depends on."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     start = ["torchrun", "--standalone", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
     threads = [] if common["n_threads"] is None else ["--threads", str(common["n_threads"])]
@@ -176,7 +174,7 @@ def _resume_command(output: Path, common: dict[str, Any]) -> str:
 
 
 def _report(train: Callable[[Any, dict[str, Any]], Any], output: Path, common: dict[str, Any], as_json: bool) -> None:
-    """Train and say what came of it; of several processes the first one speaks."""
+    """Train and print the result; of several processes only the first prints."""
     from maxsparse import training  # torch: loaded only when used
 
     first = int(os.environ.get("RANK", "0")) == 0

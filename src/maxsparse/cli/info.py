@@ -1,4 +1,4 @@
-"""``maxsparse info``: what a dictionary or a model is, and what may be expected of it."""
+"""``maxsparse info``: properties of a dictionary or a model, and expected accuracy."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ def info(
             "(.npy, .npz, .mat, .csv, .parquet, .zarr).",
         ),
     ],
-    signals: Annotated[
-        int, typer.Option(min=0, help="Signals per sparsity to try the recovery on; 0 leaves the trial out.")
-    ] = 50,
+    signals: Annotated[int, typer.Option(min=0, help="Signals per sparsity for a trial recovery; 0 skips it.")] = 50,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a dictionary or a model: how coherent it is, what is guaranteed, what was recovered in a trial.
+    """Describe a dictionary or a model: coherence, guarantees, and a trial recovery.
 
     Example: maxsparse info Phi.npy
     """
@@ -55,7 +53,9 @@ def info(
     lines.append(str(description))
     n, m = description.shape
     if n >= m:
-        lines.append(f"note                {n} measurements of {m} atoms: least squares finds x. Are these signals?")
+        lines.append(
+            f"note                {n} measurements, {m} atoms: least squares finds x. Does this file hold signals?"
+        )
     if not as_json:
         typer.echo("\n".join(lines))
     if signals and n < m:
@@ -70,7 +70,7 @@ def info(
 
 
 def _about(model: SparseRecoverer) -> dict[str, Any]:
-    """Describe what a model file holds besides its dictionary."""
+    """Describe the contents of a model file other than its dictionary."""
     network = getattr(model, "trained_", None) or model.network
     network = getattr(network, "network", network)
     about: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def _trial(curve: Curve, N: int) -> dict[str, Any]:
 
 
 def _print_trial(curve: Curve, N: int) -> None:
-    typer.echo(f"\ntrial               {N} random noiseless signals each, through the certified recovery:")
+    typer.echo(f"\ntrial               {N} random noiseless signals each, recovered with certificates:")
     rows = zip(curve.sparsities, curve.right, curve.certified, curve.milliseconds, strict=True)
     for d, right, certified, milliseconds in rows:
         typer.echo(

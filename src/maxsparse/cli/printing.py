@@ -1,4 +1,4 @@
-"""What commands say: words for people on a terminal, JSON for programs, nothing else into a pipe."""
+"""Output of commands: text on a terminal, JSON for programs, nothing else into a pipe."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["print_json", "say", "say_summary"]
 
 
 def say(text: str) -> None:
-    """Say something to a person: on standard error, and only where that is a terminal."""
+    """Print a message on standard error, only if that is a terminal."""
     if sys.stderr.isatty():
         typer.echo(text, err=True)
 
 
 def print_json(figures: dict[str, Any]) -> None:
-    """Print figures as JSON; what JSON cannot hold becomes null."""
+    """Print figures as JSON; values that JSON does not support become null."""
     typer.echo(json.dumps(_plain(figures), indent=1, ensure_ascii=False))
 
 
@@ -50,15 +50,15 @@ def say_summary(summary: Summary, output: str, *, as_json: bool, certifies: bool
         f"{summary.signals:,} signals × {summary.atoms:,} atoms in {_duration(summary.seconds)}, {rate:,.0f} per second"
     ]
     if summary.resumed:
-        lines.append(f"{summary.resumed:,} of them were done by an earlier run")
+        lines.append(f"{summary.resumed:,} of them from an earlier run")
     if certifies:
         lines.append(f"certified to be the sparsest: {summary.certified:,} ({summary.certified / N:.2%})")
-    lines.append(f"met the stopping rule: {summary.converged:,} ({summary.converged / N:.2%})")
+    lines.append(f"converged: {summary.converged:,} ({summary.converged / N:.2%})")
     common = sorted(summary.nonzeros, key=lambda k: -summary.nonzeros[k])[:6]
     lines.append("nonzeros: " + ", ".join(f"{k} in {summary.nonzeros[k] / N:.1%}" for k in sorted(common)))
     lines.append(f"largest residual: {summary.largest_residual:.2e}")
     if summary.bad:
-        lines.append(f"without an answer, because of NaN or infinite numbers: {summary.bad:,}")
+        lines.append(f"no answer, because of NaN or infinite numbers: {summary.bad:,}")
     say("\n".join([f"{output}", *(f"  {line}" for line in lines)]))
 
 

@@ -1,4 +1,4 @@
-"""``maxsparse recover`` and ``maxsparse solve``: signals from a file to a file, however many there are."""
+"""``maxsparse recover`` and ``maxsparse solve``: any number of signals, from file to file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Signals = Annotated[
     typer.Argument(
         metavar="Y",
         help="Signals as rows (N, n): .npy, .npz, .mat, .csv, .parquet, a .zarr folder, or - for standard input "
-        "(.npy or text with commas). .npy, .zarr and .parquet may be larger than memory.",
+        "(.npy or comma-separated text). .npy, .zarr and .parquet may be larger than memory.",
     ),
 ]
 Output = Annotated[
@@ -35,21 +35,19 @@ Output = Annotated[
     ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="Of standard output: csv, npy, npz, parquet or mat. (default: csv)")
+    str | None, typer.Option("--format", help="Format on standard output: csv, npy, npz, parquet, mat. (default: csv)")
 ]
 Key = Annotated[str | None, typer.Option("--key", help="Name of the array (or column) in Y's file.")]
 PhiKey = Annotated[str | None, typer.Option("--phi-key", help="Name of the array in PHI's file.")]
-Chunk = Annotated[
-    int | None, typer.Option(min=1, help="Signals at a time. (default: as many as have 32 MB of coefficients)")
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming an interrupted run.")]
+Chunk = Annotated[int | None, typer.Option(min=1, help="Signals per chunk. (default: 32 MB of coefficients)")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an interrupted run.")]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave signals with NaN or infinite numbers without an answer.")
+    bool, typer.Option("--skip-bad", help="Give no answer for signals with NaN or infinite numbers; do not fail.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads. (default: all cores)")]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Share the work with the workers of this dask scheduler: tcp://host:8786."),
+    typer.Option(metavar="ADDRESS", help="Run on the workers of this dask scheduler: tcp://host:8786."),
 ]
 
 
@@ -66,17 +64,19 @@ def recover(
     output: Output,
     noise: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Standard deviation of the noise on every measurement; 0 asks for certificates."),
+        typer.Option(min=0.0, help="Standard deviation of the noise on every measurement; certificates need 0."),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Search for a hard signal: none, fast, normal, thorough, a number of sets, or like 20ms."),
+        typer.Option(
+            help="Search effort per signal: none, fast, normal, thorough, a number of sets, or a time such as 20ms."
+        ),
     ] = None,
     easy_first: Annotated[
         bool,
         typer.Option(
             "--easy-first/--no-easy-first",
-            help="Give the network only signals that OMP cannot solve with a certificate.",
+            help="Try OMP first; run the network only for signals whose OMP answer is not certified.",
         ),
     ] = True,
     chunk: Chunk = None,
@@ -89,9 +89,9 @@ def recover(
     scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
-    """Find the sparsest x with y = Φx for every signal, and say which answers are certified.
+    """Find the sparsest x with y = Φx for every signal, and report which answers are certified.
 
-    A run that was killed goes on where it was when the same command is given again.
+    A killed run resumes when the same command is run again.
 
     Example: maxsparse recover Phi.npy Y.npy -o X.npz
 
@@ -125,14 +125,14 @@ def solve(
             autocompletion=lambda: _methods(),
         ),
     ] = "sbl",
-    sparsity: Annotated[int | None, typer.Option(min=0, help="Number of nonzeros, where it is known.")] = None,
+    sparsity: Annotated[int | None, typer.Option(min=0, help="Number of nonzeros, if known.")] = None,
     noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of the noise on every measurement.")] = 0.0,
     precondition: Annotated[
         bool, typer.Option("--whiten/--no-whiten", help="Whiten the dictionary first (precondition).")
     ] = True,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Of the method: --set max_iter=200. Repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method: --set max_iter=200. Repeatable."),
     ] = None,
     chunk: Chunk = None,
     fresh: Fresh = False,
@@ -144,7 +144,7 @@ def solve(
     scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
-    """Recover signals by a classical method, without certificates.
+    """Recover signals with a classical method, without certificates.
 
     Example: maxsparse solve Phi.npy Y.npy --method omp --sparsity 3 -o X.npz
     """
@@ -193,12 +193,12 @@ def _run(
     from maxsparse import streaming
 
     if output == "-" and as_json:
-        raise typer.BadParameter("the answers go to standard output already", param_hint="--json")
+        raise typer.BadParameter("cannot be combined with answers on standard output", param_hint="--json")
     with output_path(output, kind) as path, _runner(scheduler) as runner:
         try:
             summary = streaming.run(work, signals, path, progress=True, runner=runner, **options)
         except KeyboardInterrupt:
-            say("Stopped. The same command goes on where this one was.")
+            say("Stopped. Run the same command again to resume.")
             raise
     say_summary(summary, output, as_json=as_json, certifies=certifies)
 

@@ -31,16 +31,16 @@ def reproduce(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes.")] = 1,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", help="Address of a dask scheduler to run on.", show_default=False),
+        typer.Option("--scheduler", help="Address of a dask scheduler.", show_default=False),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="Where networks train: auto, cpu, cuda.")] = "auto",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again instead of resuming.")] = False,
+    device: Annotated[str, typer.Option("--device", help="Device for training: auto, cpu, cuda.")] = "auto",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment of the paper: pictures, tables, and what the paper claims next to what was measured.
+    """Run an experiment of the paper: figures, tables, and each claim next to the measured result.
 
-    Ctrl-C loses at most the task at hand; the same command resumes, unless --fresh makes it begin anew.
+    Ctrl-C loses at most the current task; the same command resumes, unless --fresh is given.
 
     Example: maxsparse reproduce rank-one --preset smoke
     """
@@ -71,11 +71,11 @@ def reproduce(
 
 
 def _asked(name: str | None, preset: str, known: list[str]) -> list[str]:
-    """Return the experiments to run, if there are such and the preset is one."""
+    """Check names and preset, and return the experiments to run."""
     from maxsparse import experiments
 
     if name is None:
-        raise typer.BadParameter("say which experiment, or use --list", param_hint="NAME")
+        raise typer.BadParameter("is missing; name an experiment, or use --list", param_hint="NAME")
     if preset not in PRESETS:
         raise typer.BadParameter(f"{preset!r} is not one of {', '.join(PRESETS)}", param_hint="--preset")
     if name == "all":
@@ -88,7 +88,7 @@ def _asked(name: str | None, preset: str, known: list[str]) -> list[str]:
 
 
 def _with_methods(asked: list[str], wanted: list[str] | None) -> Iterator[tuple[str, list[str] | None]]:
-    """Yield every experiment with those of the wanted methods that it compares; of several, skip one without any."""
+    """Yield every experiment with its selected methods; of several experiments, skip those without any."""
     from maxsparse import experiments
     from maxsparse.experiments import registry
 

@@ -1,4 +1,4 @@
-"""``maxsparse stereo``: photographs in, normals, depth, a mesh and a page to relight out."""
+"""``maxsparse stereo``: from photographs to normals, depth, a mesh and a page to relight the object."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def estimate(
     method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl, rnd4 or network.")] = "auto",
     material: Annotated[
         bool | None,
-        typer.Option(help="Divide the material that all pixels share out of the readings; by default with auto alone."),
+        typer.Option(help="Divide the readings by the common material of all pixels; by default only with auto."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Train for these lights, once: tunes the network of auto; with network, 10 by default."),
+        typer.Option(help="Train for these lights, once: fine-tunes the network of auto; with network, 10 by default."),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="File of the network that auto or network uses.")] = None,
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
@@ -58,14 +58,16 @@ def estimate(
     camera: Annotated[Path | None, typer.Option(help="File of the 3×3 camera matrix, for perspective depth.")] = None,
     gamma: Annotated[float, typer.Option(help="2.2 for photographs that are not linear.")] = 1.0,
     key: Annotated[str | None, typer.Option(help="Name of the images in a .npz file.")] = None,
-    mesh: Annotated[str, typer.Option(help="Formats of the mesh, with commas; empty for none.")] = "ply,obj,glb",
+    mesh: Annotated[
+        str, typer.Option(help="Formats of the mesh, separated by commas; empty for none.")
+    ] = "ply,obj,glb",
     viewer: Annotated[bool, typer.Option(help="Write viewer.html.")] = True,
     as_json: Json = False,
 ) -> None:
     """Estimate normals, depth and a mesh from photographs under known lights.
 
-    Writes normals, confidence and albedo as .npy and 16-bit .png, depth as .npy, the mesh, and viewer.html, a page in
-    which the object can be relit.
+    Writes normals, confidence and albedo as .npy and 16-bit .png, depth as .npy, the mesh, and viewer.html, a page
+    to relight the object.
 
     Example: maxsparse stereo photographs -o out
     """
@@ -138,13 +140,13 @@ def _figures(result: NormalMap) -> dict[str, Any]:
 
 def _report(result: NormalMap) -> None:
     figures = _figures(result)
-    typer.echo(f"Method {result.method}: {figures['confident']:.0%} of the pixels are more confident than not.")
+    typer.echo(f"Method {result.method}: {figures['confident']:.0%} of the pixels have a confidence above one half.")
     if result.mean_error is not None:
         typer.echo(f"Mean angular error {result.mean_error:.2f}° against the true normals.")
 
 
 class _spoken_warnings(warnings.catch_warnings):
-    """Say warnings in one line each, without the source code that numpy's or ours was raised from."""
+    """Print each warning in one line, without its source code."""
 
     def __enter__(self) -> None:
         super().__enter__()

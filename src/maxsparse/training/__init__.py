@@ -1,35 +1,35 @@
 """One training loop for every network.
 
-The loop (:func:`train`) knows neither the network nor the data. It needs three things:
+The loop (:func:`train`) is independent of network and data. It needs three things:
 
 A **network**
-    A :class:`maxsparse.networks.Network`: a torch module that ``networks.create(name, **hyperparameters)`` can make
-    again from plain JSON. The loop never calls it; it hands it to the task.
+    A :class:`maxsparse.networks.Network`: a torch module that ``networks.create(name, **hyperparameters)`` can create
+    again from plain JSON. The loop does not call it; it passes it to the task.
 
 A **task**
-    Any object with the members of :class:`Task`: what to learn from, and how wrong the network is.
+    Any object with the members of :class:`Task`: the training data and the loss.
 
-    - ``settings``: plain JSON that describes it. It is stored, and a resumed run must have the same.
-    - ``arrays``: numpy arrays stored beside the weights, such as ``{"Phi": Phi}``; may be empty.
+    - ``settings``: plain JSON that describes it. It is stored, and must be the same in a resumed run.
+    - ``arrays``: numpy arrays stored with the weights, such as ``{"Phi": Phi}``; may be empty.
     - ``batch(number, size, rows, device)``: the rows ``range(rows.start, rows.stop)`` of batch ``number``, as a pair
-      (inputs, targets) of whatever ``loss`` understands. It must depend on its arguments and on the task's seed alone:
-      that is what makes a run resumable, and what lets several processes share a batch. A task may make fewer rows
-      than were asked for, as many in every process; the budget counts those that were asked for.
+      (inputs, targets) for ``loss``. It must depend only on its arguments and on the task's seed: this makes a run
+      resumable, and lets several processes share a batch. A task may return fewer rows than requested, equally many in
+      every process; the budget counts the requested ones.
     - ``loss(network, inputs, targets)``: a scalar tensor, the mean over the rows. Call ``network(…)`` inside: under
-      torch.distributed it is the wrapped module that exchanges gradients.
+      torch.distributed the wrapped module exchanges gradients.
     - ``validate(network)``: a dict of plain JSON with the key ``"score"``, larger for better; the network is in
       evaluation mode, gradients are off. The weights with the best score are kept. Lists named ``"strict"``,
-      ``"loose"`` and ``"degrees"`` are shown by the progress bar. A FloatingPointError tells of divergence.
+      ``"loose"`` and ``"degrees"`` are shown by the progress bar. A FloatingPointError means divergence.
 
 **Settings**
     A :class:`Settings`, most easily from :data:`PRESETS`: optimiser, learning rate, batch size and schedule.
 
 The position of a run is a number of batches, and everything follows from (seed, position): a run killed at any moment
-and resumed ends with the same bits as one that was never killed, on the same number of threads. A budget in minutes is
-the one exception: there the clock decides how far the learning rate has come.
+and resumed gives bitwise identical results to an uninterrupted one, with the same number of threads. A budget in
+minutes is the exception: there the learning rate depends on the clock.
 
-:func:`fit` puts the three together for one dictionary, and :func:`resume` goes on after an interruption. Learned SBL,
-which serves every dictionary, has a task of its own (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``,
+:func:`fit` combines the three for one dictionary, and :func:`resume` continues after an interruption. Learned SBL,
+which works for every dictionary, has its own task (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``,
 and so has the network of photometric stereo, in ``maxsparse.stereo.learned.train``.
 
 >>> import maxsparse as ms

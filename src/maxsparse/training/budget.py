@@ -1,4 +1,4 @@
-"""How long a run may take, and where it is."""
+"""Budget and progress of a training run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["Budget", "Report"]
 
 @dataclass
 class Report:
-    """Where a run is and how it went.
+    """Progress and validations of a run.
 
     Attributes
     ----------
     batches, samples : int
         Steps taken and signals seen.
     seconds : float
-        Time spent training, over all parts of an interrupted run, validations included but for the last one.
+        Training time over all parts of an interrupted run, including all validations but the last.
     skipped : int
-        Steps left out because their gradient was not finite.
+        Steps skipped because their gradient was not finite.
     loss : float
         Mean training loss since the last validation.
     best : dict
-        The best validation so far: what the task returned, with ``samples`` and ``loss``.
+        The best validation so far: the task's result, with ``samples`` and ``loss``.
     history : list of dict
         Every validation.
     finished : bool
@@ -45,25 +45,25 @@ class Report:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train: minutes, samples, or whichever is spent first."""
+    """How long to train: minutes, samples, or whichever is reached first."""
 
     minutes: float | None
     samples: int | None
 
     @classmethod
     def of(cls, minutes: float | None, samples: int | None, settings: Settings) -> Budget:
-        """Check what the caller gave; fall back on what goes with the settings."""
+        """Check the arguments; the default is the budget of the settings."""
         if minutes is None and samples is None:
             samples = settings.samples
         if minutes is None and samples is None:
-            raise ValueError("say how long to train: minutes= or samples= (--minutes or --samples)")
+            raise ValueError("set the training budget: minutes= or samples= (--minutes or --samples)")
         return cls(
             None if minutes is None else check_number(minutes, "minutes", low=1e-9),
             None if samples is None else check_integer(samples, "samples", low=1),
         )
 
     def spent(self, report: Report) -> float:
-        """Return the share of the budget that is spent, up to 1."""
+        """Return the used share of the budget, up to 1."""
         by_clock = 0.0 if self.minutes is None else report.seconds / (60.0 * self.minutes)
         by_count = 0.0 if self.samples is None else report.samples / self.samples
         return min(max(by_clock, by_count), 1.0)

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on with the same bits, in one safetensors file with a JSON header."""
+"""Checkpoints: everything to resume a run bitwise identically, in one safetensors file with a JSON header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["checkpoint_path", "read_checkpoint", "restore_generators", "restore_
 
 
 def checkpoint_path(output: str | os.PathLike[str]) -> Path:
-    """Return where the checkpoint of a run that writes the model `output` is."""
+    """Return the path of the checkpoint of a run that writes the model `output`."""
     path = Path(output)
     return path.with_name(f"{path.name.removesuffix('.safetensors')}.checkpoint.safetensors")
 
@@ -30,7 +30,7 @@ def write_checkpoint(
     tensors: Mapping[str, Tensor],
     run: Mapping[str, Any],
 ) -> None:
-    """Write the state of a run, whole or not at all.
+    """Write the state of a run atomically.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def write_checkpoint(
     network : Network
         The weights in training.
     optimiser : torch.optim.Optimizer
-        Its tensors and its plain settings are stored apart.
+        Its tensors and plain settings are stored separately.
     tensors : mapping of str to Tensor
-        Whatever else the run keeps, under names of its own.
+        Other state of the run, by name.
     run : mapping
         Plain JSON: task, settings, budget, position, history.
     """
@@ -68,7 +68,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Header]:
-    """Read what :func:`write_checkpoint` wrote; say what is wrong with any other file."""
+    """Read a file of :func:`write_checkpoint`; any other file raises a ValueError with the reason."""
     tensors, header = read(path, "checkpoint")
     missing = {"network", "hyperparameters", "optimiser", "run"} - header.keys()
     if missing or not isinstance(header["run"], dict):
@@ -77,7 +77,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], He
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor], header: Header) -> None:
-    """Give the optimiser the state of a checkpoint."""
+    """Restore the state of the optimiser from a checkpoint."""
     stored = header["optimiser"]
     state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in stored["state"].items()}
     for name, value in part(tensors, "optimiser").items():
@@ -87,7 +87,7 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Te
 
 
 def restore_generators(tensors: Mapping[str, Tensor]) -> None:
-    """Set torch's random generators to where the checkpoint has them."""
+    """Restore torch's random generators from a checkpoint."""
     generators = part(tensors, "generator")
     torch.set_rng_state(generators["cpu"])
     if "cuda" in generators and torch.cuda.is_available():

@@ -31,9 +31,9 @@ def run(
     minutes: float | None = None,
     n_threads: int = 1,
 ) -> None:
-    """Train from the command line ``python -m maxsparse.MODULE``, on the CPU, resuming where there is a checkpoint.
+    """Train from the command line ``python -m maxsparse.MODULE``, on the CPU; resume if there is a checkpoint.
 
-    A finished model is never overwritten. Under torchrun the first process alone speaks.
+    A finished model is never overwritten. Under torchrun only the first process prints.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ def run(
     output : Path
         Model file for the best weights.
     module : str
-        What the command is called, for the message that tells how to resume.
+        Name of the command, for the message on how to resume.
     steps, minutes : int, float or None, default=None
-        Budget, in batches and in minutes; whichever is spent first ends the run. Without either, the samples that go
-        with the settings.
+        Budget, in batches and in minutes; whichever is reached first ends the run. Without either, the samples of
+        the settings.
     n_threads : int, default=1
         Threads of the CPU.
     """
@@ -54,7 +54,7 @@ def run(
     resume = checkpoint_path(output).exists()
     try:
         if not output.parent.is_dir():
-            raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; make it first")
+            raise FileNotFoundError(f"folder {str(output.parent)!r} does not exist; create it first")
         if output.exists() and not resume:
             raise ValueError(f"{str(output)!r} is finished; remove it to train again")
         report = train(
@@ -76,7 +76,7 @@ def run(
             typer.secho(str(error), err=True, fg="red")
         raise typer.Exit(1) from error
     if first:
-        skipped = f" ({report.skipped} left out)" if report.skipped else ""
+        skipped = f" ({report.skipped} skipped)" if report.skipped else ""
         typer.echo(f"{output}: {report.batches:,} batches{skipped} in {report.seconds / 60:.0f} minutes")
 
 

@@ -1,4 +1,4 @@
-"""The task of the paper: signals made on the fly from Φ, and their supports to be learned."""
+"""The task of the paper: learn supports from signals that are generated from Φ."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from maxsparse.training.losses import LOSSES, OUTPUT_FOR
 
 __all__ = ["SupportTask"]
 
-BLOCK = 1024  # signals made at once: large enough that Python costs nothing, small enough to share among processes
+BLOCK = 1024  # signals generated at once: large enough for low overhead, small enough to divide among processes
 TRAINING, VALIDATION, ORDER = 0, 1, 2  # independent random streams of one seed
 
 
 class SupportTask:
     """Learn the support of x* from y = Φx*.
 
-    Signals are numbered. Signal k comes from the seed and from ``k // BLOCK`` alone, so any process can make any part
-    of any batch, at any time, with the same bits.
+    Signals are numbered. Signal k depends only on the seed and on ``k // BLOCK``, so any process can generate any part
+    of any batch at any time, bitwise identically.
 
     Parameters
     ----------
@@ -47,8 +47,7 @@ class SupportTask:
     loss : {"softmax", "sigmoid", "least_squares"}, default="softmax"
         See :mod:`maxsparse.training.losses`.
     set_size : int or None, default=None
-        Train on that many signals, in a new order every epoch; None for an endless stream of fresh ones. At most as
-        many as take 8 GB.
+        Train on this many signals, in a new order every epoch; None for an infinite stream of new ones. At most 8 GB.
     validation_signals : int, default=1000
         Signals per number of nonzeros in the validation set.
     rng : int, numpy.random.Generator or None, default=None
@@ -74,7 +73,7 @@ class SupportTask:
         self._law: dict[str, Any] = {"amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
         low, high = signals.check_sparsity(sparsity, self.Phi.shape[1])
         if high == 0:
-            raise ValueError("sparsity must be at least 1, got 0: nothing can be learned from signals that are zero")
+            raise ValueError("sparsity must be at least 1, got 0: nothing can be learned from zero signals")
         self.validation_signals = check_integer(validation_signals, "validation_signals", low=1, high=10**6)
         self.settings: dict[str, Any] = {
             "task": "support",
@@ -89,7 +88,7 @@ class SupportTask:
         }
         self.arrays: dict[str, NDArray[Any]] = {"Phi": self.Phi}
         self._dictionary = self.Phi.astype(np.float32)
-        self._position, self._stream = 0, self._stream_from(0)  # the first block is not made before it is asked for
+        self._position, self._stream = 0, self._stream_from(0)  # the first block is generated on demand
         self.sparsities = range(low, high + 1)
         self._block = lru_cache(maxsize=4)(self._make_block)
         most = MEMORY_LIMIT // (4 * self.Phi.shape[0])
@@ -110,9 +109,9 @@ class SupportTask:
         return LOSSES[self.loss_name](network(Y), X)
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
-        """Return strict and loose accuracy for every number of nonzeros, on signals that are never trained on.
+        """Return strict and loose accuracy for every number of nonzeros, on validation signals.
 
-        ``score`` is the mean of all of them: the strict one alone says nothing while it is still zero.
+        ``score`` is the mean of all of them: the strict accuracy alone is not informative while it is still zero.
         """
         assert isinstance(network, SignalNetwork)
         n = self.Phi.shape[0]
@@ -142,12 +141,12 @@ class SupportTask:
 
     @cached_property
     def _set(self) -> FixedSet:
-        # Made when training begins, not when a checkpoint, which may be anybody's, is read.
+        # Generated when training starts, not when an untrusted checkpoint is read.
         assert self._set_size is not None
         return FixedSet(self, self._set_size)
 
     def _make_block(self, block: int) -> tuple[FloatArray, FloatArray]:
-        if block != self._position:  # blocks are mostly asked for in order
+        if block != self._position:  # blocks are mostly requested in order
             self._stream = self._stream_from(block)
         self._position = block + 1
         return next(self._stream)
@@ -167,8 +166,8 @@ class SupportTask:
 class FixedSet:
     """The first `size` signals of a task, in a new order every epoch.
 
-    The order of epoch e comes from the seed and e alone. X is kept sparse: at 600,000 signals of 100 atoms it would
-    take 240 MB as it is.
+    The order of epoch e depends only on the seed and e. X is stored sparsely: dense, 600,000 signals of 100 atoms would
+    take 240 MB.
     """
 
     def __init__(self, task: SupportTask, size: int) -> None:
@@ -181,7 +180,7 @@ class FixedSet:
         self._order = lru_cache(maxsize=2)(self._make_order)
 
     def signals(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return Y and X of the positions first..last-1 of the endless walk through the set."""
+        """Return Y and X of the positions first..last-1 of the infinite sequence of epochs."""
         positions = np.arange(first, last)
         epochs = positions // self.size
         rows = np.concatenate([self._order(int(e))[positions[epochs == e] % self.size] for e in np.unique(epochs)])

@@ -1,4 +1,4 @@
-"""The task of learned SBL: every batch has a dictionary of its own, or all have one, and supports to be learned."""
+"""The task of learned SBL: learn supports, with a new dictionary for every batch or one for all."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FEWEST_SIGNALS, MOST_SIGNALS = 32, 256
 
 
 class DictionariesTask:
-    """Learn the support of x* from y = Φx*, with a new Φ for every batch, so that dictionaries never seen are served.
+    """Learn the support of x* from y = Φx*, with a new Φ for every batch, to generalise to unseen dictionaries.
 
-    Dictionary and signals of a batch come from the seed and from its number alone. A batch has
-    :func:`signals_per_batch` signals, so that all cost about the same, but never more than the settings' batch size.
-    It is for the CPU. Learned SBL limits the gradients of outlying signals among those of one process, so that several
-    processes do not end with the bits of one.
+    Dictionary and signals of a batch depend only on the seed and its number. A batch has
+    :func:`signals_per_batch` signals, so that all cost about the same, but at most the batch size of the settings. CPU
+    only. Learned SBL limits the gradients of outlying signals within each process, so several processes do not give the
+    same result as one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class DictionariesTask:
     validation_signals : int, default=200
         Signals per dictionary and number of nonzeros in the validation set.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of everything that is drawn.
+        Seed of dictionaries and signals.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DictionariesTask:
         self.arrays: dict[str, NDArray[Any]] = {} if self.Phi is None else {"Phi": self.Phi}
 
     def batch(self, number: int, size: int, rows: slice, device: torch.device) -> tuple[Inputs, Tensor]:
-        """Return what the network is given and the supports (B, m); processes have equally many of the B signals."""
+        """Return the inputs and the supports (B, m); all processes get equally many of the B signals."""
         if device.type != "cpu":
             raise ValueError(f"device must be 'cpu' for learned SBL, got {str(device)!r}; train with device=\"cpu\"")
         inputs, support = self.draw(number, size)
@@ -89,9 +89,9 @@ class DictionariesTask:
         return nn.functional.binary_cross_entropy_with_logits(late, support.expand_as(late)) * (m / n)
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
-        """Return the strict accuracy without noise, on dictionaries and signals that are never trained on.
+        """Return the strict accuracy without noise, on validation dictionaries and signals.
 
-        Where one Φ is given, it is that dictionary. ``score`` is the mean.
+        If Φ was given, it is that dictionary. ``score`` is the mean.
         """
         names, strict = [], []
         for name, Phi, sparsities in self._problems():
@@ -118,7 +118,7 @@ class DictionariesTask:
 
 
 class Inputs(NamedTuple):
-    """What the network is given.
+    """Inputs of the network.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Inputs(NamedTuple):
 
 
 def signals_per_batch(m: int) -> int:
-    """Return how many signals a batch has whose dictionary has m atoms."""
+    """Return the number of signals in a batch for a dictionary of m atoms."""
     return min(MOST_SIGNALS, max(FEWEST_SIGNALS, ATOMS_PER_BATCH // m))
 
 
@@ -158,7 +158,7 @@ def draw_batch(
     noisy_share : float, default=0.3
         Share of the batches with noise.
     most : int, default=256
-        Upper bound on the number of signals; :func:`signals_per_batch` may ask for fewer.
+        Upper bound on the number of signals; :func:`signals_per_batch` may give fewer.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def draw_batch(
         Phi = draw_dictionary(rng)
     n, m = Phi.shape
     B = min(most, signals_per_batch(m))
-    # Around and past the transition; it lies lower where there are many atoms to choose from, or noise.
+    # Around and above the phase transition, which is lower with many atoms or noise.
     rank = min(n, m)
     high = min(0.75, 0.5 + 0.25 * n / m) * rank
     noisy = rng.random() < noisy_share
@@ -220,7 +220,7 @@ def _clustered(rng: Rng, n: int, m: int) -> NDArray[np.float64]:
 
 
 def _lighting(rng: Rng, n: int, m: int) -> NDArray[np.float64]:
-    """Draw a rig of n + 3 lights; m is not asked, since such a dictionary has an atom per light."""
+    """Draw a rig of n + 3 lights; m is ignored, since such a dictionary has one atom per light."""
     lights = rng.standard_normal((n + 3, 3)) * [0.5, 0.5, 0.2] + [0.0, 0.0, 1.0]
     return np.asarray(dictionaries.lighting(lights / np.linalg.norm(lights, axis=1, keepdims=True)), dtype=np.float64)
 
@@ -249,7 +249,7 @@ KINDS: dict[str, tuple[float, Callable[[Rng, int, int], NDArray[np.float64]]]] =
 
 
 def draw_amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str:
-    """Draw a law of amplitudes."""
+    """Draw an amplitude distribution."""
 
     def tenfold(generator: Rng, size: int) -> NDArray[np.float64]:
         return 10.0 ** generator.uniform(-1.0, 0.0, size) * generator.choice([-1.0, 1.0], size)

@@ -16,7 +16,7 @@ MEASURES = (("strict", "s-acc", 100, 0), ("loose", "l-acc", 100, 0), ("degrees",
 
 @contextmanager
 def progress_bar(wanted: bool) -> Iterator[Callable[[float, Report], None]]:
-    """Give a function that shows (share of the budget, report); it does nothing where no terminal watches."""
+    """Give a function that shows (share of the budget, report); it does nothing without a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield lambda spent, report: None
         return
@@ -30,7 +30,7 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[float, Report], None]]:
 
 
 def describe(report: Report) -> str:
-    """Say in one line how far a run is and how good it is: accuracies in percent, errors of normals in degrees."""
+    """Return progress and accuracy in one line: accuracies in per cent, errors of normals in degrees."""
     parts = [f"{report.samples:,} signals, loss {report.loss:.4g}"]
     if report.history:
         for key, label, scale, digits in MEASURES:

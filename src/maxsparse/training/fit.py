@@ -1,4 +1,4 @@
-"""From a dictionary to a trained network in one call, and back to work after an interruption."""
+"""Train a network for a dictionary in one call, and resume after an interruption."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def fit(
     amplitudes, noise, snr_db
         As for :func:`maxsparse.signals.sample`.
     loss : {"softmax", "sigmoid", "least_squares"} or None, default=None
-        None takes the one that goes with the network: ``"softmax"``, or ``"least_squares"`` for ISTA-Net and IHT-Net.
+        None uses that of the network: ``"softmax"``, or ``"least_squares"`` for ISTA-Net and IHT-Net.
     set_size : int or None, default=None
-        Train on that many signals again and again; None for fresh ones all the time, unless the settings say otherwise.
+        Train repeatedly on this many signals; None for new ones all the time, unless the settings have a size.
     settings : Settings or str, default="modern"
-        How to train, or the name of a preset.
+        Training settings, or the name of a preset.
     hyperparameters : mapping or None, default=None
         Of the network, for example ``{"width": 200}``.
     output : path or None, default=None
         Model file; see :func:`train`.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of the start weights and of all signals.
+        Seed of the initial weights and of all signals.
     **options
         For :func:`train`: ``minutes=``, ``samples=``, ``device=``, ``n_threads=``, ``progress=``, ``callback=``.
 
@@ -88,7 +88,7 @@ def fit(
     n, m = dictionary.shape
     check_choice(network, "network", tuple(NETWORKS))
     if not issubclass(NETWORKS[network], SignalNetwork):
-        raise ValueError(f"network {network!r} is not made for one dictionary; use train() with a task of its own")
+        raise ValueError(f"network {network!r} is not for one dictionary; use train() with its task")
     chosen = preset_for(network, settings) if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
         raise ValueError(f"settings must be a Settings or the name of a preset, got {settings!r}")
@@ -116,15 +116,15 @@ def fit(
 
 
 def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwork, Report]:
-    """Go on with an interrupted :func:`fit`; everything it needs is in its checkpoint.
+    """Resume an interrupted :func:`fit` from its checkpoint.
 
     Parameters
     ----------
     output : path
-        Model file that the run was to write.
+        Model file of the run.
     **options
-        For :func:`train`: ``device=``, ``n_threads=``, ``progress=``, ``callback=``. The same number of threads gives
-        the same bits as a run that was never interrupted.
+        For :func:`train`: ``device=``, ``n_threads=``, ``progress=``, ``callback=``. With the same number
+        of threads, the result is bitwise identical to that of an uninterrupted run.
 
     Returns
     -------
@@ -132,15 +132,15 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
     report : Report
     """
     if fixed := sorted(options.keys() & {"minutes", "samples", "resume"}):
-        raise ValueError(f"resume takes no {fixed[0]}=: it is in the checkpoint; leave it away")
+        raise ValueError(f"resume does not accept {fixed[0]}=: it is in the checkpoint; omit it")
     path = checkpoint_path(output)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")
+        raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or was never started")
     tensors, header = read_checkpoint(path)
     try:
         settings = dict(header["run"]["task"])
         if settings.pop("task") != "support" or settings["amplitudes"] == "custom":
-            raise ValueError("it was not begun by fit(), or with amplitudes of its own; call train() with resume=True")
+            raise ValueError("it was not started by fit(), or with custom amplitudes; call train() with resume=True")
         task = SupportTask(tensors["arrays/Phi"].numpy(), **{**settings, "sparsity": tuple(settings["sparsity"])})
         network = rebuild(path, tensors, header)
         recipe, budget = Settings(**header["run"]["settings"]), Budget(**header["run"]["budget"])
@@ -156,13 +156,13 @@ def resume(output: str | os.PathLike[str], **options: Any) -> tuple[SignalNetwor
 
 
 def _say_how_to_resume(output: str | os.PathLike[str] | None, options: dict[str, Any]) -> None:
-    """Have an interrupted run name the function of this module, unless the caller knows better."""
+    """Set the message on how to resume to the function of this module, unless the caller gave one."""
     if output is not None and options.get("resume_command") is None:
         options["resume_command"] = f"maxsparse.training.resume({os.fspath(output)!r})"
 
 
 def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:
-    """Choose the loss where the caller did not, and the outputs that go with it where the caller did not."""
+    """Set the default loss, and the default output type for the loss."""
     if loss is None:
         usual = inspect.signature(NETWORKS[network]).parameters["output"].default
         loss = "softmax" if hyperparameters.get("output", usual) == "logits" else "least_squares"

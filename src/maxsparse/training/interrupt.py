@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the batch in work end, so that what is saved is whole."""
+"""Handle Ctrl-C after the current batch, so that the saved state is consistent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 __all__ = ["Interrupt"]
 
-PATIENCE_SECONDS = 1.0  # torchrun hands a Ctrl-C on to processes that have got it from the terminal already
+PATIENCE_SECONDS = 1.0  # torchrun forwards a Ctrl-C to processes that already got it from the terminal
 
 
 class Interrupt:
-    """Context in which SIGINT and SIGTERM only set `asked`; a second Ctrl-C, a second later, is an ordinary one.
+    """Context in which SIGINT and SIGTERM only set `asked`; a second Ctrl-C, after a second, has its normal effect.
 
-    Outside the main thread Python allows no handlers, and signals do what they always do.
+    Outside the main thread Python allows no handlers, and signals have their normal effect.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
-"""Train learned SBL on many dictionaries, so that it serves those it never saw, or tune it to one.
+"""Train learned SBL on many dictionaries, to generalise to unseen ones, or fine-tune it to one.
 
 ``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
-beside it a checkpoint until the run is finished. After a kill the same command goes on and ends with the same bits.
+next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
+identical.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from maxsparse.training.run import DivergenceError
 __all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "settings_for", "tune"]
 
 WARMUP_STEPS = 100
-# Weights averaged over the last thousand steps are steadier than the latest ones.
+# Weights averaged over the last thousand steps vary less than the latest ones.
 SETTINGS = Settings(
     learning_rate=3e-3, weight_decay=1e-4, batch_size=MOST_SIGNALS, schedule="hold", clip=1.0, ema=0.999
 )
-# One validation, at the end: whatever the tuning has come to is what the caller gets.
+# One validation, at the end: the caller gets the final weights.
 TUNING = SETTINGS.but(learning_rate=2e-3, rounds=1)
 
 
 class InterruptedTuning(InterruptedTraining):
-    """Tuning was stopped; `weights` are those learned so far."""
+    """Fine-tuning was interrupted; `weights` are those learned so far."""
 
     def __init__(self, message: str, weights: dict[str, NDArray[np.float32]]) -> None:
         super().__init__(message)
@@ -51,7 +52,7 @@ def tune(
     noise: float = 0.0,
     progress: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """Go on training given weights on signals of one dictionary, for so many minutes on one core.
+    """Fine-tune given weights on signals of one dictionary, on one core.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def tune(
     minutes : float
     seed : int, default=0
     noise : float, default=0.0
-        0 tunes on noiseless signals alone; otherwise some have noise, at levels from 10 to 60 dB.
+        0 trains on noiseless signals only; otherwise some have noise, at levels from 10 to 60 dB.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -72,12 +73,12 @@ def tune(
     Raises
     ------
     InterruptedTuning
-        Ctrl-C or SIGTERM came; its ``weights`` are those learned so far.
+        On Ctrl-C or SIGTERM; its ``weights`` are those learned so far.
     DivergenceError
-        The loss or the gradient stayed NaN or infinite.
+        If the loss or the gradient remains NaN or infinite.
     """
     iterations, hidden = weights["moment"].shape
-    with torch.random.fork_rng(devices=[]):  # the weights it draws are replaced; the caller's generator stays put
+    with torch.random.fork_rng(devices=[]):  # its random weights are replaced; the caller's generator is not changed
         network = LearnedSBL(iterations=iterations, state=len(weights["last.bias"]) - 2, hidden=hidden)
     network.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     task = DictionariesTask(Phi, noisy_share=NOISY_SHARE if noise > 0 else 0.0, rng=seed)
@@ -100,14 +101,14 @@ def _arrays(network: LearnedSBL) -> dict[str, NDArray[np.float32]]:
 
 def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
-    steps: Annotated[int, typer.Option(min=1, help="Batches in the whole run.")] = 40_000,
-    minutes: Annotated[float | None, typer.Option(min=0.0, help="End earlier, after so long.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Total number of batches.")] = 40_000,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after this time, if earlier.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dictionaries and signals.")] = 0,
     rate: Annotated[float, typer.Option(min=0.0, help="Learning rate.")] = SETTINGS.learning_rate,
-    state: Annotated[int, typer.Option(min=1, help="Numbers that an atom remembers.")] = 12,
+    state: Annotated[int, typer.Option(min=1, help="Size of the state of an atom.")] = 12,
     hidden: Annotated[int, typer.Option(min=1, help="Width of the perceptron.")] = 48,
 ) -> None:
-    """Train on one core; where OUTPUT has a checkpoint beside it, go on from there."""
+    """Train on one core; resume if there is a checkpoint next to OUTPUT."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = create("learned_sbl", state=state, hidden=hidden)
@@ -116,7 +117,7 @@ def main(
 
 
 def settings_for(steps: int, rate: float) -> Settings:
-    """Return the settings of a run of so many batches with that learning rate."""
+    """Return the settings for a number of batches and a learning rate."""
     return SETTINGS.but(learning_rate=rate, warmup=min(0.1, WARMUP_STEPS / steps))
 
 

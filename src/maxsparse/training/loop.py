@@ -1,4 +1,4 @@
-"""The training loop: budget, validation, checkpoints, interruption. It knows no network and no data."""
+"""The training loop: budget, validation, checkpoints, interruption. It is independent of network and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxsparse.training.run import Run, Task
 __all__ = ["InterruptedTraining", "train"]
 
 CHECKPOINT_SECONDS = 60.0
-LOOK_EVERY = 20  # batches between two looks at the loss; on a GPU each look waits for it
+LOOK_EVERY = 20  # batches between two checks of the loss; on a GPU each check waits for it
 
 
 class InterruptedTraining(KeyboardInterrupt):
@@ -41,33 +41,33 @@ def train(
     callback: Callable[[Report], object] | None = None,
     resume_command: str | None = None,
 ) -> Report:
-    """Train a network on a task until the budget is spent, and leave the best weights in it.
+    """Train a network on a task until the budget is used up, and keep the best weights in it.
 
     Parameters
     ----------
     network : Network
         Trained in place; it ends with the weights of the best validation, in evaluation mode, on its own device.
     task : Task
-        What it learns from.
+        Training data and loss.
     settings : Settings
-        How it learns, see ``PRESETS``.
+        Training settings, see ``PRESETS``.
     minutes, samples : float, int or None, default=None
-        Budget; whichever is spent first ends the run. Without either, the samples that go with the settings.
+        Budget; whichever is reached first ends the run. Without either, the samples of the settings.
     output : path or None, default=None
-        Model file for the best weights so far, from the first validation on. The checkpoint is kept beside it until the
-        run is finished. None writes nothing.
+        Model file for the best weights so far, from the first validation on. The checkpoint is next to it until the run
+        is finished. None writes nothing.
     resume : bool, default=False
-        Go on from the checkpoint of `output`; without it, a run whose checkpoint is there is not overwritten.
+        Resume from the checkpoint of `output`. If False, an existing checkpoint raises an error.
     device : str, default="auto"
-        ``"auto"`` takes CUDA where there is one, else the CPU; or a name torch knows.
+        ``"auto"`` uses CUDA if available, else the CPU; or a torch device name.
     n_threads : int or None, default=None
-        Threads of the CPU; None leaves torch's choice.
+        CPU threads; None for torch's default.
     progress : bool, default=False
         Show a progress bar on a terminal.
     callback : callable or None, default=None
         Called with the report after every validation.
     resume_command : str or None, default=None
-        What to tell the user who presses Ctrl-C.
+        Command shown to the user after Ctrl-C.
 
     Returns
     -------
@@ -76,27 +76,26 @@ def train(
     Raises
     ------
     DivergenceError
-        The loss became NaN or grew beyond all bounds, or gradients stayed NaN; the network has the last good weights.
+        If the loss becomes NaN or far too large, or gradients remain NaN; the network has the last good weights.
     InterruptedTraining
-        Ctrl-C or SIGTERM came; the state was saved after the batch in work, and the network has the weights of that
-        moment, or their moving average where the settings ask for one. Where it came during the last batch or the last
-        validation, the run is finished and saved all the same, the network has the best weights, and the message says
-        so.
+        On Ctrl-C or SIGTERM; the state is saved after the current batch, and the network has the current weights, or
+        their moving average if the settings have one. During the last batch or the last validation, the run is finished
+        and saved, the network has the best weights, and the message says so.
 
     Warns
     -----
     ReproducibilityWarning
-        A run with a budget in samples is resumed on another number of threads or processes.
+        If a run with a budget in samples is resumed with another number of threads or processes.
 
     Notes
     -----
-    Under ``torchrun`` every process calls this with the same arguments. Each makes its own rows of every batch, torch's
-    DistributedDataParallel averages the gradients, and the first process validates and writes.
+    Under ``torchrun`` every process calls this with the same arguments. Each generates its own rows of every batch,
+    torch's DistributedDataParallel averages the gradients, and the first process validates and writes.
     """
     budget = Budget.of(minutes, samples, settings)
     if output is not None and not resume and checkpoint_path(output).exists():
         raise ValueError(
-            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to begin anew"
+            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to start over"
         )
     with Processes.join(device, n_threads) as processes:
         run = Run(network, task, settings, budget, processes, None if output is None else Path(output))
@@ -106,12 +105,12 @@ def train(
 
 
 def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None, resume_command: str | None) -> Report:
-    """Train until the budget is spent."""
+    """Train until the budget is used up."""
     report, rounds = run.report, run.settings.rounds
     wrapped = run.processes.wrap(run.network)
     spent = run.budget.spent(report)
     if not report.batches:
-        run.save()  # also tells now, not in a minute, that a file cannot be written
+        run.save()  # also shows now, not in a minute, if a file cannot be written
     last_saved = clock = time.monotonic()
     with Interrupt() as interrupt, progress_bar(progress and run.processes.first) as show:
         while not report.finished:
@@ -140,6 +139,6 @@ def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None,
                 raise InterruptedTraining(run.how_to_resume(resume_command))
     run.leave(run.best_weights)
     _, stop = run.processes.agree(spent, interrupt.asked)
-    if stop:  # it came too late for this run, but not for what the caller does next
+    if stop:  # too late for this run, but not for the caller's next step
         raise InterruptedTraining(run.how_to_resume(resume_command))
     return report

@@ -1,4 +1,4 @@
-"""What is minimised: the support as classes, or the coefficients as numbers."""
+"""Losses: classification of the support, or regression of the coefficients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def softmax(outputs: Tensor, X: Tensor) -> Tensor:
 
     .. math:: -\sum_{j \in \mathrm{supp}(x^*)} \log \mathrm{softmax}(a)_j
 
-    Its smallest value is d ln d, for equal scores on the support and none elsewhere.
+    Its smallest value is d ln d, for equal scores on the support and −∞ elsewhere.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def softmax(outputs: Tensor, X: Tensor) -> Tensor:
 
 
 def sigmoid(outputs: Tensor, X: Tensor) -> Tensor:
-    r"""Logistic loss of every atom by itself, summed over atoms, mean over the rows.
+    r"""Separate logistic loss per atom, summed over atoms, mean over the rows.
 
     .. math:: \sum_j \log(1 + e^{a_j}) - s^*_j a_j
 

@@ -1,4 +1,4 @@
-"""How to train: the paper's recipe, that of its follow-up, and a faster one."""
+"""Training settings: those of the paper, of its follow-up, and faster ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIMISERS = ("adamw", "sgd", "rmsprop")
 SCHEDULES = ("cosine", "steps", "constant", "hold")
 PRECISIONS = ("float32", "bfloat16")
 LARGEST_BATCH = 10**6  # signals; more would take minutes and gigabytes before the first step
-FALL = 1 / 3  # share of the budget over which "hold" goes down
+FALL = 1 / 3  # share of the budget over which "hold" decays
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,29 @@ class Settings:
     ----------
     optimiser : {"adamw", "sgd", "rmsprop"}
     learning_rate : float
-        Its largest value.
+        Its maximum.
     weight_decay : float
-        On matrices only, with the exception of ``sgd``, which decays everything, as the paper's does.
+        On matrices only, except for ``sgd``, which decays everything, as in the paper.
     momentum : float
         For ``sgd``; the first moment's decay for ``adamw``.
     batch_size : int
         Signals per step, over all processes together.
     schedule : {"cosine", "steps", "constant", "hold"}
-        ``"cosine"`` falls to zero; ``"hold"`` stays, and falls linearly over the last third; ``"steps"`` cuts by 90 %
-        after each third of the budget, the paper's 50 of 150 epochs.
+        ``"cosine"`` decays to zero; ``"hold"`` is constant, and decays linearly over the last third; ``"steps"`` is
+        reduced by 90 % after each third of the budget, the paper's 50 of 150 epochs.
     warmup : float
-        Share of the budget over which the rate rises, in every schedule.
+        Share of the budget for the warm-up, in every schedule.
     clip : float or None
-        Largest norm of the gradient. On the CPU a step whose gradient has no finite norm is left out.
+        Largest norm of the gradient. On the CPU a step whose gradient norm is not finite is skipped.
     ema : float
         Decay of the exponential moving average of the weights that is validated and kept; 0 for none.
     rounds : int
-        Validations in a run, at equal distances.
+        Validations in a run, evenly spaced.
     samples : int or None
-        Budget that goes with the recipe, where the caller gives none.
+        Default budget.
     set_size : int or None
-        Size of the fixed training set that goes with the recipe; None for an endless stream. :func:`fit` makes the task
-        accordingly; :func:`train` takes its task as it is.
+        Size of the fixed training set; None for an infinite stream. Used by :func:`fit` to create the task; ignored by
+        :func:`train`.
     precision : {"float32", "bfloat16"}
         ``"bfloat16"`` trains the hidden layers of ``residual`` in half precision, which is faster on processors that
         support it. The first and the last layer, the weights and the optimiser stay in float32, and so does the
@@ -81,9 +81,9 @@ class Settings:
         check_number(self.momentum, "momentum", low=0.0, high=1.0)
         check_number(self.warmup, "warmup", low=0.0, high=1.0)
         if check_number(self.ema, "ema", low=0.0, high=1.0) == 1.0:
-            raise ValueError("ema must be below 1, got 1.0: the average would never leave the start; 0 is for none")
+            raise ValueError("ema must be below 1, got 1.0: the average would never change; use 0 for none")
         if self.clip is not None and check_number(self.clip, "clip", low=0.0) == 0.0:
-            raise ValueError("clip must be above 0, got 0.0: no weight would move; None is for no limit")
+            raise ValueError("clip must be above 0, got 0.0: no weight would change; use None for no limit")
         check_integer(self.batch_size, "batch_size", low=2, high=LARGEST_BATCH)
         check_integer(self.rounds, "rounds", low=1)
         for name in ("samples", "set_size"):
@@ -91,18 +91,18 @@ class Settings:
                 check_integer(getattr(self, name), name, low=1)
 
     def but(self, **changes: Any) -> Settings:
-        """Return the same settings with some changes; None leaves a value as it is."""
+        """Return the same settings with some changes; None keeps a value."""
         return replace(self, **{key: value for key, value in changes.items() if value is not None})
 
     def to_json(self) -> dict[str, Any]:
         """Return them as a dict."""
         values = asdict(self)
         if self.precision == "float32":
-            del values["precision"]  # runs that began before there was a choice must still resume
+            del values["precision"]  # checkpoints without this setting must still resume
         return values
 
     def rate(self, progress: float) -> float:
-        """Return the learning rate after a share `progress` of the budget."""
+        """Return the learning rate at a share `progress` of the budget."""
         if progress < self.warmup:
             return self.learning_rate * max(progress, 1e-3 * self.warmup) / self.warmup
         if self.schedule == "steps":
@@ -131,7 +131,7 @@ class Settings:
 
 
 def preset_for(network: str, preset: str = "modern") -> Settings:
-    """Return a preset as it suits a network: ``"modern"`` takes the learning rate from the network's class.
+    """Return a preset for a network: ``"modern"`` uses the learning rate of the network's class.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One process or many: who makes which rows, and how all of them come to the same decisions."""
+"""One process or many: which process generates which rows, and how all of them make the same decisions."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ __all__ = ["Processes", "ReproducibilityWarning", "pick_device", "share"]
 
 
 class ReproducibilityWarning(UserWarning):
-    """A resumed run will not end with the same bits as one that was never stopped."""
+    """The result of a resumed run will not be bitwise identical to that of an uninterrupted one."""
 
 
 def pick_device(device: str) -> torch.device:
-    """Return the device of that name; ``"auto"`` is CUDA where there is one, else the CPU."""
+    """Return the device of that name; ``"auto"`` is CUDA if available, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         one = torch.ones((), device=device)
-        one.item()  # "meta" has no numbers
+        one.item()  # fails on "meta", which holds no numbers
         return one.device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        why = str(error).splitlines()[0].split(". ")[0]  # torch goes on for pages
+        why = str(error).splitlines()[0].split(". ")[0]  # torch's message is very long
         raise ValueError(f"device {device!r} cannot be used: {why}") from error
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that torchrun started, or this one alone.
+    """The processes that torchrun started, or only this one.
 
     Attributes
     ----------
     device : torch.device
-        Where this process trains.
+        Device of this process.
     rank, count : int
-        Number of this process, and how many there are.
+        Index of this process, and number of processes.
     """
 
     device: torch.device
@@ -55,9 +55,9 @@ class Processes:
     @classmethod
     @contextmanager
     def join(cls, device: str, n_threads: int | None) -> Iterator[Processes]:
-        """Join the other processes where torchrun set its variables; run on `n_threads` threads meanwhile.
+        """Join the other processes if torchrun set its variables; use `n_threads` threads meanwhile.
 
-        Who has joined once stays: the processes cannot meet a second time in the place that torchrun gave them.
+        A process that joined stays joined: torchrun's rendezvous cannot be used twice.
         """
         picked = pick_device(device)
         with _threads(n_threads):
@@ -79,25 +79,27 @@ class Processes:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the rounding depends on: threads of each process, and processes."""
+        """Numbers that rounding depends on: threads per process, and processes."""
         return {"threads": torch.get_num_threads(), "processes": self.count}
 
     def compare(self, counts: Mapping[str, int]) -> None:
-        """Say so where a run was stopped with other counts than it goes on with; what was not noted is not compared."""
+        """Warn if a run is resumed with other counts; counts missing in the checkpoint are not compared."""
         for name, now in self.counts.items():
             before = counts.get(name, now)
             if before != now and self.first:
                 warnings.warn(
-                    f"the number of {name} was {before} when the run stopped, and is {now} now: it goes on, but will "
-                    "not end with the same bits as a run that was never stopped",
+                    f"the number of {name} was {before} when the run stopped, and is {now} now: the result will not be "
+                    "bitwise identical to that of an uninterrupted run",
                     ReproducibilityWarning,
                     stacklevel=4,
                 )
 
     def rows(self, batch_size: int) -> slice:
-        """Return this process's rows of a batch; all have equally many, so that the mean of means is the mean."""
+        """Return this process's rows of a batch; all get equally many, so that the mean of means is the mean."""
         if batch_size % self.count:
-            raise ValueError(f"a batch of {batch_size} signals cannot be shared by {self.count} processes; change it")
+            raise ValueError(
+                f"a batch of {batch_size} signals cannot be divided among {self.count} processes; change the batch size"
+            )
         part = batch_size // self.count
         return slice(self.rank * part, (self.rank + 1) * part)
 
@@ -109,10 +111,10 @@ class Processes:
         return nn.parallel.DistributedDataParallel(network, device_ids=devices)
 
     def agree(self, value: float, *flags: bool) -> tuple[Any, ...]:
-        """Return, in every process, the value of the first one, and of each flag whether any process raised it."""
+        """Return, in every process, the value of the first one, and for each flag whether any process set it."""
         if self.count == 1:
             return (value, *flags)
-        # One exchange for both: the sum of the value and zeros is the value, NaN and infinity included.
+        # One exchange for both: the sum of the value and zeros is the value, also for NaN and infinity.
         own = [value if self.first else 0.0, *map(float, flags)]
         shared = torch.tensor(own, dtype=torch.float64, device=self.device)
         distributed.all_reduce(shared)
@@ -128,19 +130,21 @@ class Processes:
 
 
 def share(made: int, size: int, rows: slice) -> slice:
-    """Return a process's part of the `made` rows of a batch, of which it was asked for `rows` of `size`.
+    """Return the part of the `made` rows of a batch for a process that was asked for `rows` of `size`.
 
-    All processes have equally many, as :meth:`Processes.rows` has it.
+    All processes get equally many, as in :meth:`Processes.rows`.
     """
     part = rows.stop - rows.start
     own = made * part // size
     if not own:
-        raise ValueError(f"a batch of {made} signals cannot be shared by {size // part} processes; start fewer of them")
+        raise ValueError(
+            f"a batch of {made} signals cannot be divided among {size // part} processes; start fewer processes"
+        )
     return slice(rows.start // part * own, (rows.start // part + 1) * own)
 
 
 def _part() -> None:
-    """Leave the other processes, if the caller has not done so."""
+    """Leave the process group, if the caller has not done so."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
@@ -151,7 +155,7 @@ def _threads(n_threads: int | None) -> Iterator[None]:
     if n_threads is not None:
         torch.set_num_threads(check_integer(n_threads, "n_threads", low=1))
     try:
-        # Making data needs no threads of numpy's, and those that wait for work take cores from torch's.
+        # Generating data needs no numpy threads, and waiting ones take cores from torch.
         with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
             yield
     finally:

@@ -1,4 +1,4 @@
-"""One training run: its state, and what can be done with it."""
+"""One training run: its state and operations."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from maxsparse.training.processes import Processes
 
 __all__ = ["DivergenceError", "Run", "Task"]
 
-DIVERGED = 100.0  # a mean loss this many times the first one will not come back
-HARMLESS = 1.0  # nor is a loss below this one hopeless: where Φ has few atoms, a network may begin at a loss of zero
+DIVERGED = 100.0  # a mean loss this many times the first one counts as divergence
+HARMLESS = 1.0  # unless it is below this: with few atoms, a network may start at a loss of zero
 PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 MOST_SKIPPED = 100  # steps in a row whose gradient is not finite
 
 
 class Task(Protocol):
-    """What a network learns from; the docstring of ``maxsparse.training`` says what each member must do."""
+    """Training data and loss; the docstring of ``maxsparse.training`` describes each member."""
 
     settings: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -50,18 +50,18 @@ class Task(Protocol):
         """Return the mean loss over the rows."""
 
     def validate(self, network: Any) -> dict[str, Any]:
-        """Return how good the network is; the key "score" decides."""
+        """Return the accuracy of the network; the key "score" decides."""
 
 
 class DivergenceError(RuntimeError):
-    """The loss became NaN, infinite or hopelessly large, or gradients did.
+    """The loss or the gradients became NaN, infinite or far too large.
 
     Attributes
     ----------
     reason : str
-        Which of these, in a few words.
+        The reason, in a few words.
     samples : int
-        Signals seen until then.
+        Signals seen so far.
     """
 
     def __init__(self, message: str, reason: str = "", samples: int = 0) -> None:
@@ -70,7 +70,7 @@ class DivergenceError(RuntimeError):
 
 
 class Run:
-    """The objects that change while a network trains: take a step, validate, store them, restore them."""
+    """The state of a training run: step, validate, save, restore."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def candidate(self) -> nn.Module:
-        """The network as it is validated and kept: with the average of the weights, where the settings ask for one."""
+        """The network that is validated and saved: with averaged weights, if the settings have an average."""
         return self.network if self.average is None else self.average.module
 
     def step(self, wrapped: nn.Module, rate: float) -> None:
@@ -111,7 +111,7 @@ class Run:
         finite = True
         if self.settings.clip is not None:
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
-            # A GPU's norm is not looked at, because every step would wait for it; its NaN shows in the next loss.
+            # On a GPU the norm is not checked, because every step would wait for it; a NaN shows in the next loss.
             finite = norm.device.type != "cpu" or math.isfinite(norm.item())
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -128,17 +128,17 @@ class Run:
         self.report.samples += size
 
     def skip(self) -> None:
-        """Count a step that is left out; gradients are those of all processes together, so all leave out the same."""
+        """Count a skipped step; gradients are shared, so all processes skip the same steps."""
         self.report.skipped += 1
         self.skipped_in_a_row += 1
         if self.skipped_in_a_row == MOST_SKIPPED:
             self.diverged(f"the gradient was not finite {MOST_SKIPPED} times in a row")
 
     def look(self, regular: bool) -> None:
-        """Read the loss; where it tells of divergence, put the last good weights back and say so.
+        """Read the loss; on divergence, restore the last good weights and raise DivergenceError.
 
-        Looks that an interruption or the clock asks for are not regular: a run that had none of them must not end
-        otherwise, so they neither set the first loss nor judge by it.
+        Checks due to an interruption or the clock are irregular and must not change the result of a run, so they
+        neither set the first loss nor compare with it.
         """
         loss = self.processes.mean(self.losses) / self.n_losses
         if regular and not math.isfinite(self.first_loss):
@@ -149,7 +149,7 @@ class Run:
         self.report.loss = loss
 
     def diverged(self, what: str) -> NoReturn:
-        """Put the last good weights back, store them where no better ones are, and say what happened."""
+        """Restore the last good weights, save them if there are no better ones, and raise DivergenceError."""
         self.leave(self.good_weights)
         kept = first = ""
         if self.output is not None:
@@ -158,7 +158,7 @@ class Run:
             kept = f", and {str(self.output)!r} the best so far" if self.report.best else f", also {str(self.output)!r}"
             first = f", and remove {str(checkpoint_path(self.output))!r} first"
         raise DivergenceError(
-            f"training diverged: {what} after {self.report.samples:,} signals (the loss began at "
+            f"training diverged: {what} after {self.report.samples:,} signals (the loss was initially "
             f"{self.first_loss:.4g}). The network has its last good weights{kept}. Try a smaller learning rate than "
             f"{self.settings.learning_rate:g}{first}.",
             what,
@@ -166,7 +166,7 @@ class Run:
         )
 
     def leave(self, weights: Mapping[str, Tensor]) -> None:
-        """Leave the network with these weights, ready to be used."""
+        """Set these weights and evaluation mode."""
         self.network.load_state_dict(weights)
         self.network.eval()
 
@@ -183,7 +183,7 @@ class Run:
                     found = self.task.validate(network)
             except FloatingPointError as error:
                 failure = str(error) or "validation failed"
-        # All processes raise, or the others would wait for the first one for ever.
+        # All processes raise, otherwise the others would wait forever for the first one.
         score, failed = self.processes.agree(float(found["score"]), bool(failure))
         if failed:
             self.diverged(failure or "validation failed in the first process")
@@ -230,24 +230,24 @@ class Run:
     def save_model(self, path: Path, weights: Mapping[str, Tensor]) -> None:
         """Write a model file with these weights."""
         report = {**asdict(self.report), "loss": _finite(self.report.loss)}
-        del report["seconds"]  # one seed gives one file, also where a run was interrupted
+        del report["seconds"]  # one seed gives one file, also for an interrupted run
         save(self.network, path, weights=weights, arrays=self.task.arrays, about={**self.identity(), "report": report})
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be the same in a run and in its continuation, as plain JSON."""
+        """Return the settings that must be the same when a run is resumed, as plain JSON."""
         return {"task": self.task.settings, "settings": self.settings.to_json(), "budget": asdict(self.budget)}
 
     def restore(self) -> None:
-        """Go back to where the checkpoint is."""
+        """Restore the state from the checkpoint."""
         if self.output is None:
-            raise ValueError("resume=True needs the output that the run was begun with")
+            raise ValueError("resume=True needs the output that the run was started with")
         path = checkpoint_path(self.output)
         if not path.is_file():
-            raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or never began")
+            raise FileNotFoundError(f"there is no checkpoint {str(path)!r}: the run is finished, or was never started")
         tensors, header = read_checkpoint(path)
         run = header["run"]
         own = {"network": self.network.name, "hyperparameters": self.network.hyperparameters, **self.identity()}
-        # Through JSON, as the stored side went: tuples become lists.
+        # Through JSON, like the stored side: tuples become lists.
         for key, value in json.loads(json.dumps(own, default=plain_number)).items():
             stored = run.get(key, header.get(key))
             if stored != value:
@@ -258,7 +258,7 @@ class Run:
             raise ValueError(f"{str(path)!r} belongs to another run: its arrays are {stored}, not {wanted}")
         for key, array in self.task.arrays.items():
             if not np.array_equal(arrays[key].numpy(), array):
-                raise ValueError(f"{str(path)!r} belongs to another run: its {key} is not the same")
+                raise ValueError(f"{str(path)!r} belongs to another run: its {key} differs")
         try:
             self.network.load_state_dict(part(tensors, "weights"))
             self.best_weights = copy.deepcopy(self.network.state_dict())
@@ -271,17 +271,17 @@ class Run:
             report = run["report"]
             self.report = Report(**{**report, "loss": _or_infinity(report["loss"])})
             self.n_losses, self.first_loss = int(run["n_losses"]), _or_infinity(run["first_loss"])
-            self.skipped_in_a_row = int(run.get("skipped_in_a_row", 0))  # older checkpoints have none
-            counts = {name: int(run[name]) for name in self.processes.counts if name in run}  # nor these
+            self.skipped_in_a_row = int(run.get("skipped_in_a_row", 0))  # missing in older checkpoints
+            counts = {name: int(run[name]) for name in self.processes.counts if name in run}  # these too
             restore_generators(tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         self.good_weights = copy.deepcopy(self.network.state_dict())
-        if self.budget.minutes is None:  # where the clock decides, no two runs have the same bits
+        if self.budget.minutes is None:  # with a budget in minutes, two runs always differ
             self.processes.compare(counts)
 
     def how_to_resume(self, command: str | None) -> str:
-        """Say where an interrupted run is and how to go on, unless it came to its end all the same."""
+        """Return the position of an interrupted run and how to resume, unless it is finished."""
         done = f"stopped after {self.report.samples:,} signals"
         if self.report.finished:
             what = "the network is trained" if self.output is None else f"{str(self.output)!r} is complete"
@@ -293,7 +293,7 @@ class Run:
 
 
 def _finite(loss: float) -> float | None:
-    """Return a loss as JSON can hold it; before the first one it is infinite."""
+    """Return a loss for JSON; before the first one it is infinite."""
     return loss if math.isfinite(loss) else None
 
 
@@ -302,7 +302,7 @@ def _or_infinity(loss: float | None) -> float:
 
 
 def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """Return an exponential moving average whose decay grows from 0.1, so that the start is soon forgotten."""
+    """Return an exponential moving average whose decay grows from 0.1, to forget the initial weights soon."""
 
     def update(averaged: Any, current: Any, count: Any) -> None:
         weight = 1.0 - min(decay, (1.0 + float(count)) / (10.0 + float(count)))
