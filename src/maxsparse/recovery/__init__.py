@@ -1,8 +1,19 @@
 """Scores → coefficients → search → certificate: recovery that says which of its answers are certified."""
 
+from maxsparse.recovery.bounds import Bounds, noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify, spark_bound
 from maxsparse.recovery.recoverer import SparseRecoverer
 from maxsparse.recovery.steps import Recovery
 from maxsparse.recovery.storage import load
 
-__all__ = ["Certificates", "Recovery", "SparseRecoverer", "certify", "load", "spark_bound"]
+__all__ = [
+    "Bounds",
+    "Certificates",
+    "Recovery",
+    "SparseRecoverer",
+    "certify",
+    "load",
+    "noise_radius",
+    "prove",
+    "spark_bound",
+]

@@ -1,0 +1,278 @@
+"""One signal's bounds: levels j = 0, 1, …, each with groups of the size that makes its walk cheapest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import dot, least_squares, residual_into
+from maxsparse.recovery._blocks import (
+    COMPLETE,
+    DEPENDENT2,
+    FOUND,
+    OVERHEAD,
+    SPENT,
+    all_supports,
+    distance2,
+    enter_cost,
+    last_cost,
+    make_walk,
+)
+
+ROUNDING = 2.0**-53
+SAMPLES = 48  # unions that are tried per group size before a level
+REFINEMENT = 3.0  # tasks that splitting a union takes, per block and halving
+
+
+@kernel()
+def prove_rows(
+    piece: int,
+    pieces: int,
+    atoms: NDArray[Any],
+    order: NDArray[Any],
+    Y: NDArray[Any],
+    epsilon: NDArray[Any],
+    cancellation: float,
+    allowed: float,
+    cheap: float,
+    support: NDArray[Any],
+    lower: NDArray[Any],
+    upper: NDArray[Any],
+    unique: NDArray[Any],
+    spent: NDArray[Any],
+) -> None:
+    """Bound the fewest atoms within epsilon of every row of Y.
+
+    `support` (N, m) holds a guess, and takes the smallest support that is known to be within epsilon. Levels of at most
+    `cheap` multiply-adds are done atom by atom, without looking for a better group size.
+    lower, upper: m + 1 where no support, of any size, is within (known to be within) epsilon.
+    """
+    for row in range(piece, len(Y), pieces):
+        result = _prove(atoms, order, Y[row], epsilon[row], cancellation, allowed, cheap, support[row])
+        lower[row], upper[row], unique[row], spent[row] = result
+
+
+@kernel()
+def _prove(
+    atoms: NDArray[Any],
+    order: NDArray[Any],
+    y: NDArray[Any],
+    epsilon: float,
+    cancellation: float,
+    allowed: float,
+    cheap: float,
+    support: NDArray[Any],
+) -> tuple[int, int, bool, float]:
+    """Return lower, upper, whether the support of that size is the only one, and the multiply-adds spent."""
+    m, n = atoms.shape
+    size = np.sqrt(dot(y, y))
+    # Atoms perturbed by γ move Φx by at most γ Σ|x_j|‖φ_j‖; γ for n reflections in n dimensions (Higham 2002, §19.3).
+    limit = epsilon + cancellation * size * (8.0 * n * n * ROUNDING + 2.0 * np.sqrt(DEPENDENT2))
+    answer, upper = _explanation(atoms, y, epsilon, cancellation, support)
+    spent = OVERHEAD + 1.0 * m * n * min(m, n)
+    if size <= limit or spent > allowed:
+        return (0 if size <= limit else 1), upper, upper == 0, 0.0
+    if distance2(atoms, y) > limit * limit:
+        return m + 1, m + 1, False, spent
+    for j in range(1, upper + 1):
+        if j >= min(n, m):  # n atoms explain anything, and all m of them were just tried
+            return j, upper, j == upper and j == m, spent
+        groups, spent, cost = _choose_groups(atoms, order, y, limit * limit, j, answer, cheap, spent)
+        if spent + cost > allowed:
+            return j, upper, False, spent
+        walk = make_walk(atoms, y, groups, limit * limit, j, spent, allowed)
+        outcome = all_supports(walk)
+        spent = walk.state[SPENT]
+        count = int(walk.state[FOUND])
+        for f in range(count):
+            if upper > j and _within(atoms, y, walk.found[f], epsilon, cancellation, np.empty(j), y.copy()):
+                for a in range(m):
+                    support[a] = False
+                for a in range(j):
+                    support[walk.found[f, a]] = True
+                upper = j
+        if outcome != COMPLETE or count > 0:
+            return j, upper, outcome == COMPLETE and count == 1 and upper == j, spent
+    return upper, upper, False, spent  # its own support was not found: within epsilon, yet beyond the limit
+
+
+@kernel()
+def _explanation(
+    atoms: NDArray[Any], y: NDArray[Any], epsilon: float, cancellation: float, support: NDArray[Any]
+) -> tuple[NDArray[Any], int]:
+    """Return a support within epsilon and its size: the guess, with more atoms where it needs them (size m + 1: none).
+
+    Atoms are added as orthogonal matching pursuit does, the one that correlates most with the residual first. Those
+    that depend on others are dropped.
+    """
+    m, n = atoms.shape
+    chosen, x, r = np.empty(m, np.int64), np.zeros(m), y.copy()
+    k = 0
+    if not np.sqrt(dot(y, y)) * (1.0 + n * ROUNDING) <= epsilon:
+        for j in range(m):
+            if support[j]:
+                chosen[k] = j
+                k += 1
+        most = min(k + n, m)  # what the guess spans may be less than its size
+        while not _within(atoms, y, chosen[:k], epsilon, cancellation, x, r):
+            if k == most:
+                return chosen[:0], m + 1
+            best, atom = -1.0, 0
+            for j in range(m):
+                c = abs(dot(atoms[j], r))
+                if not support[j] and c > best:
+                    best, atom = c, j
+            support[atom] = True
+            chosen[k] = atom
+            k += 1
+    for j in range(m):
+        support[j] = False
+    kept = 0
+    for a in range(k):
+        if x[a] != 0.0:
+            support[chosen[a]] = True
+            chosen[kept] = chosen[a]
+            kept += 1
+    return chosen[:kept], kept
+
+
+@kernel()
+def _within(
+    atoms: NDArray[Any],
+    y: NDArray[Any],
+    support: NDArray[Any],
+    epsilon: float,
+    cancellation: float,
+    x: NDArray[Any],
+    r: NDArray[Any],
+) -> bool:
+    """Tell whether least squares on the support is proven to be within epsilon; r becomes its residual."""
+    k, n = len(support), len(y)
+    least_squares(y, atoms, support, k, np.empty((k, k)), x, r)
+    residual = np.sqrt(residual_into(y, atoms, support, x, k, r))
+    size, terms = np.sqrt(dot(y, y)), 0.0
+    for a in range(k):
+        terms += abs(x[a])
+    return terms <= cancellation * size and residual + 4.0 * (n + k) * ROUNDING * (size + terms) <= epsilon
+
+
+@kernel()
+def _choose_groups(
+    atoms: NDArray[Any],
+    order: NDArray[Any],
+    y: NDArray[Any],
+    limit2: float,
+    j: int,
+    answer: NDArray[Any],
+    cheap: float,
+    spent: float,
+) -> tuple[NDArray[Any], float, float]:
+    """Return the groups that make the walk over all supports of j atoms cheapest, the work so far, and that ahead."""
+    m, n = atoms.shape
+    best = _groups(order, answer, 1)
+    least = walk_cost(n, m, 1, j)
+    s = 2
+    while least > cheap and s * j < n:
+        groups = _groups(order, answer, s)
+        G = len(groups)
+        cost = walk_cost(n, G, s, j)
+        if cost < least and j < G:
+            task = OVERHEAD + s * j * (s * j + 2.0) * n
+            spent += SAMPLES * task
+            share = _share_to_split(atoms, y, groups, limit2, j)
+            cost += share * binomial(G, j) * task * REFINEMENT * j * np.log2(s)
+            if cost < least:
+                best, least = groups, cost
+            if share > 0.5:
+                break
+        s += max(1, s // 4)
+    return best, spent, least
+
+
+@kernel()
+def _groups(order: NDArray[Any], answer: NDArray[Any], s: int) -> NDArray[Any]:
+    """Return groups (G, s) of neighbours in `order`, −1 for none; the answer's atoms stand alone, and first.
+
+    So a union that holds a part of the answer has few other atoms, and needs less splitting.
+    """
+    m, k = len(order), len(answer)
+    G = k + (m - k + s - 1) // s
+    groups = np.full((G, s), -1, np.int64)
+    alone = np.zeros(m, np.bool_)
+    for a in range(k):
+        groups[a, 0] = answer[a]
+        alone[answer[a]] = True
+    count = 0
+    for l in range(m):
+        if not alone[order[l]]:
+            groups[k + count // s, count % s] = order[l]
+            count += 1
+    return groups
+
+
+@kernel()
+def _share_to_split(atoms: NDArray[Any], y: NDArray[Any], groups: NDArray[Any], limit2: float, j: int) -> float:
+    """Estimate which share of the unions of j groups is within the limit, from a few drawn at random.
+
+    Where it is too small to be counted, it is extrapolated: the distances' lower tail is close to a power.
+    """
+    G, s = groups.shape
+    n = len(y)
+    ratios = np.empty(SAMPLES)
+    V, used = np.empty((j * s, n)), np.zeros(G, np.int64)
+    seed = np.uint64(1)
+    for sample in range(SAMPLES):
+        count, total = 0, 0
+        while count < j:
+            seed = seed * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            g = int((seed >> np.uint64(33)) % np.uint64(G))
+            if used[g] != sample + 1:
+                used[g] = sample + 1
+                count += 1
+                for a in range(s):
+                    if groups[g, a] >= 0:
+                        for i in range(n):
+                            V[total, i] = atoms[groups[g, a], i]
+                        total += 1
+        ratios[sample] = max(distance2(V[:total], y) / limit2, 1e-300)
+    for i in range(1, SAMPLES):
+        value, l = ratios[i], i
+        while l > 0 and ratios[l - 1] > value:
+            ratios[l] = ratios[l - 1]
+            l -= 1
+        ratios[l] = value
+    low, middle = SAMPLES // 10, SAMPLES // 2
+    if ratios[low] <= 1.0:
+        within = 0
+        for i in range(SAMPLES):
+            within += ratios[i] <= 1.0
+        return within / SAMPLES
+    power = np.log((middle + 1.0) / (low + 1.0)) / max(np.log(ratios[middle] / ratios[low]), 1e-3)
+    return (low + 1.0) / SAMPLES * ratios[low] ** -power
+
+
+@kernel()
+def walk_cost(n: int, G: int, s: int, j: int) -> float:
+    """Return the multiply-adds of a walk over the unions of j of G groups of s atoms in which nothing is split."""
+    total = last_cost(n, s, G) if j == 1 else 0.0
+    for depth in range(1, j):
+        d = max(n - (depth - 1) * s, 1)
+        ways = 1.0  # g over depth − 1
+        for g in range(depth - 1, G):
+            total += ways * enter_cost(d, s, G - g - 1)
+            if depth == j - 1:
+                total += ways * last_cost(max(d - s, 1), s, G - g - 1)
+            ways *= (g + 1.0) / (g + 2.0 - depth)
+    return total
+
+
+@kernel()
+def binomial(G: int, j: int) -> float:
+    """Return G over j."""
+    value = 1.0
+    for l in range(j):
+        value *= (G - l) / (l + 1.0)
+    return value
