@@ -176,7 +176,7 @@ def test_bad_use_is_exit_code_2(Phi, tmp_path, arguments, message):
     ("arguments", "message"),
     [
         (["PHI", "--network", "residual", "--samples", "9", "--sparsity", "0"], "sparsity must be at least 1"),
-        (["PHI", "--network", "residual", "--set", "widht=3"], "'widht' to set; known are depth, width, "),
+        (["PHI", "--network", "residual", "--set", "widht=3"], "'widht' to set; use one of depth, width, "),
         (["PHI", "--network", "residual", "--set", "rng=3"], "no hyperparameter 'rng' to set"),
         (["PHI", "--network", "residual", "--sparsity", "5:99"], "sparsity"),
         (["PHI", "--network", "residual"], "set the training budget"),

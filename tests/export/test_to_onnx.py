@@ -89,9 +89,9 @@ def test_what_cannot_be_exported_is_said(Phi, tmp_path):
         def scores(self, Y):
             return Y @ Phi
 
-    with pytest.raises(ValueError, match="of your own"):
+    with pytest.raises(ValueError, match="not a custom scorer"):
         ms.export.to_onnx(ms.SparseRecoverer(Phi, network=Mine()), tmp_path / "model.onnx")
-    with pytest.raises(ValueError, match="int8 is for trained networks"):
+    with pytest.raises(ValueError, match="int8 is only for trained networks"):
         ms.export.to_onnx(ms.SparseRecoverer(Phi[:4, :8]), tmp_path / "model.onnx", int8=True)
     (tmp_path / "bad.safetensors").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="damaged"):

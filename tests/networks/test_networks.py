@@ -183,8 +183,8 @@ def test_a_dictionary_of_low_rank():
         ({"width": 0}, "width must be from 1"),
         ({"residual": "False"}, "residual must be true or false, got 'False'"),
         ({"activation": "tanh"}, "activation must be one of"),
-        ({"colour": 1}, "'residual' has no hyperparameter 'colour' to set; known are depth, width, residual, "),
-        ({"n": 3}, "no hyperparameter 'n' to set; known are depth, width"),
+        ({"colour": 1}, "'residual' has no hyperparameter 'colour' to set; use one of depth, width, residual, "),
+        ({"n": 3}, "no hyperparameter 'n' to set; use one of depth, width"),
         ({"output": "x"}, "output must be one of"),
         ({"name": "lstm", "cell": "rnn"}, "cell must be one of"),
         ({"name": "iht_net", "sigma": 0.0}, "sigma must be from"),
@@ -215,15 +215,15 @@ def test_register():
         def __init__(self, *, size):
             super().__init__(size=size)
 
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="already exists"):
         networks.register("residual", Mine)
     networks.register("mine", Mine)
     try:
         assert networks.create("mine", size=3).hyperparameters == {"size": 3}
         assert Mine.name == "mine"
-        with pytest.raises(ValueError, match="'mine' is not made for one dictionary; use create"):
+        with pytest.raises(ValueError, match="'mine' is not for one dictionary; use create"):
             networks.build("mine", PHI)
-        with pytest.raises(ValueError, match="'mine' has no hyperparameter 'n' to set; known are size"):
+        with pytest.raises(ValueError, match="'mine' has no hyperparameter 'n' to set; use one of size"):
             networks.create("mine", n=3)
         with pytest.raises(ValueError, match="missing 1 required keyword-only argument: 'size'"):
             networks.create("mine")

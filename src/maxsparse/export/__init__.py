@@ -1,4 +1,4 @@
-"""Models for other programs: one ONNX file, preprocessing inside, y in and scores out."""
+"""Export of models as one ONNX file: y in, scores out, preprocessing included."""
 
 from maxsparse.export.convert import Exported, read_model, to_onnx
 

@@ -1,4 +1,4 @@
-"""A small writer of ONNX graphs: nodes get names of their own, numpy arrays become constants."""
+"""A small writer of ONNX graphs: nodes get unique names, numpy arrays become constants."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Value = str | float | np.generic | NDArray[Any]
 
 
 class Graph:
-    """Nodes in the order in which they were written. Floats are float64."""
+    """A graph of nodes in the order of creation. Floats are float64."""
 
     def __init__(self, outer: Graph | None = None) -> None:
         self.nodes: list[onnx.NodeProto] = []
-        # Constants of a loop's body live outside of it, so that they are stored and loaded once.
+        # Constants of a loop body are outside of it, so that they are stored and loaded once.
         self.constants: dict[str, onnx.TensorProto] = {} if outer is None else outer.constants
         self._numbers: itertools.count[int] = itertools.count() if outer is None else outer._numbers
 
     def __call__(self, operator: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; return the name of its output, or a list of names where it has several."""
+        """Add a node; return the name of its output, or a list of names if it has several."""
         number = next(self._numbers)
         names = [f"{operator.lower()}_{number}_{k}" for k in range(outputs)]
         inputs_by_name = [self.constant(value) for value in inputs]
@@ -34,7 +34,7 @@ class Graph:
         return names[0] if outputs == 1 else names
 
     def constant(self, value: Value) -> str:
-        """Return the name of a value: names stay, numbers and arrays become constants, each stored once."""
+        """Return the name of a value; numbers and arrays become constants, each stored once."""
         if isinstance(value, str):
             return value
         array = np.asarray(value)
@@ -43,7 +43,7 @@ class Graph:
         return key
 
     def loop(self, times: int, body: Any, *states: str) -> list[str]:
-        """Repeat ``body(graph, iteration, *states) -> states`` so many times; return the last states."""
+        """Add a loop of ``body(graph, iteration, *states) -> states``; return the last states."""
         inner = Graph(self)
         number = next(self._numbers)
         given = [f"state_{number}_{k}" for k in range(len(states))]
@@ -64,6 +64,6 @@ class Graph:
         return [found] if len(states) == 1 else found
 
     def model(self, name: str, inputs: list[Any], outputs: list[Any]) -> onnx.ModelProto:
-        """Return the whole as a model."""
+        """Return the graph as a model."""
         graph = helper.make_graph(self.nodes, name, inputs, outputs, list(self.constants.values()))
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)

@@ -1,4 +1,4 @@
-"""From a model to a checked ONNX file."""
+"""Export a model to a checked ONNX file."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 __all__ = ["Exported", "read_model", "to_onnx"]
 
 TOLERANCE = 1e-4
-BATCHES = (1, 7, 64)  # what the file is checked with: any size must do
-TEST_SIGNALS = 500  # per number of nonzeros, where accuracy is measured
+BATCHES = (1, 7, 64)  # batch sizes of the check: any size must work
+TEST_SIGNALS = 500  # per number of nonzeros, to measure accuracy
 Scores = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how it compares with the model it was made from.
+    """The exported file, and how it compares with the model.
 
     Attributes
     ----------
     path : Path
     network : str
-        Name of the network inside.
+        Name of the network.
     n, m : int
         Length of a signal, number of scores.
     size : int
         Bytes of the file.
     error : float
-        Largest difference between scores of onnxruntime and of this package, relative to the largest score where that
-        is above 1. For ``int8`` that of the file before it was rounded.
+        Largest difference between scores of onnxruntime and of this package, relative to the largest score if that
+        is above 1. For ``int8`` that of the file before quantisation.
     accuracy : dict of int to tuple of two floats
         Only for ``int8``: strict accuracy of the model and of the file, for every number of nonzeros.
     """
@@ -65,22 +65,22 @@ class Exported:
 def to_onnx(
     model: SparseRecoverer | Model | str | os.PathLike[str], path: str | os.PathLike[str], *, int8: bool = False
 ) -> Exported:
-    """Write the network of a model to an ONNX file that needs nothing but an ONNX runtime.
+    """Write the network of a model to an ONNX file that needs only an ONNX runtime.
 
     The file has one input ``y`` (batch, n), float64, and one output ``scores`` (batch, m), float32, for batches of any
-    size; of the bundled networks it holds that of the first pass. Whitening and scaling are inside. It is written only
-    after onnxruntime gave the scores of this package, to 1e-4.
+    size; of the bundled networks it contains that of the first pass. Whitening and scaling are included. It is written
+    only if the scores of onnxruntime agree with this package to 1e-4.
 
     Parameters
     ----------
     model : SparseRecoverer, networks.Model or path
-        A recoverer (its `noise` becomes part of the file), what :func:`maxsparse.networks.load` returned, or a file of
+        A recoverer (its `noise` becomes part of the file), the result of :func:`maxsparse.networks.load`, or a file of
         either.
     path : str or path
         File to write.
     int8 : bool, default=False
-        Round the weights of the layers to 8 bits and compute with 8-bit activations: about a quarter of the size. What
-        it costs is measured on 500 signals per number of nonzeros and reported.
+        Quantise the weights of the layers and the activations to 8 bits: about a quarter of the size. The accuracy is
+        measured on 500 signals per number of nonzeros and reported.
 
     Returns
     -------
@@ -88,10 +88,10 @@ def to_onnx(
 
     Notes
     -----
-    ONNX has no Cholesky factorisation and no matrix inverse. In the graph of learned SBL they are written out as n
-    steps of elimination, in float64; the check compares with the network in float64 as well, because two float32
-    computations of ill-conditioned systems agree to no fixed number of digits. The file runs all iterations, where this
-    package stops early for signals that are settled.
+    ONNX has no Cholesky factorisation and no matrix inverse. In the graph of learned SBL they are replaced by n
+    steps of elimination, in float64; the check also compares with the network in float64, because two float32
+    computations of ill-conditioned systems do not agree to a fixed number of digits. The file runs all iterations,
+    whereas this package stops early for signals that have converged.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def to_onnx(
 
         if isinstance(scorer, LearnedScores):
             raise ValueError(
-                "int8 is for trained networks: learned SBL has few weights, and its linear systems need float64"
+                "int8 is only for trained networks: learned SBL has few weights, and its linear systems need float64"
             )
         content = quantize(proto)
         accuracy = _accuracy(content, reference, Phi, noise)
@@ -147,7 +147,7 @@ def read_model(path: str | os.PathLike[str]) -> SparseRecoverer | Model:
 
 
 def run(content: bytes) -> Scores:
-    """Return what onnxruntime computes from the bytes of an ONNX file, on one thread."""
+    """Return a function that runs the bytes of an ONNX file in onnxruntime, on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -158,15 +158,15 @@ def run(content: bytes) -> Scores:
 
 
 def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], LearnedScores | TrainedScores, float]:
-    """Return Φ, what scores, and the noise that it is told."""
+    """Return Φ, the network or weights, and the noise level."""
     if not isinstance(model, SparseRecoverer):
         if "Phi" not in model.arrays:
-            raise ValueError("this network is not made for one dictionary, so there is nothing to export")
+            raise ValueError("this network is not for one dictionary and cannot be exported")
         model = SparseRecoverer(model.arrays["Phi"], network=model.network)
     Phi = model._dictionary()
     scorer = model._scorer(Phi)
     if not isinstance(scorer, LearnedScores | TrainedScores):
-        raise ValueError("only networks of maxsparse.networks can be exported, not one of your own that it cannot see")
+        raise ValueError("only networks of maxsparse.networks can be exported, not a custom scorer")
     return np.asarray(Phi, dtype=np.float64), scorer, float(model.noise)
 
 
@@ -195,7 +195,7 @@ def _describe(proto: ModelProto, name: str, shape: tuple[int, ...], noise: float
 
 
 def _check(content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float) -> float:
-    """Return the largest relative difference of scores; raise where it is too large."""
+    """Return the largest relative difference of scores; raise an error if it is too large."""
     computed, worst = run(content), 0.0
     for size in BATCHES:
         _, Y = signals.sample(Phi, size, sparsity=(1, max(1, Phi.shape[0] // 2)), noise=noise, rng=size)

@@ -1,4 +1,4 @@
-"""Weights of layers in 8 bits, activations rounded as they come; everything in float64 stays as it is."""
+"""Quantise weights of layers to 8 bits, activations dynamically; float64 parts are not changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def quantize(proto: ModelProto) -> bytes:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     double = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.DOUBLE}
-    # Whitening multiplies the rounding of y by the condition number of Φ: it must stay in float64.
+    # Whitening multiplies rounding errors of y by the condition number of Φ: it must stay in float64.
     kept = [node.name for node in proto.graph.node if double & set(node.input)]
     bare = onnx.ModelProto()
     bare.CopyFrom(proto)
@@ -30,7 +30,7 @@ def quantize(proto: ModelProto) -> bytes:
     level = root.level
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         target = Path(folder) / "int8.onnx"
-        root.setLevel(logging.ERROR)  # it recommends a preprocessing that our graphs do not need
+        root.setLevel(logging.ERROR)  # it recommends preprocessing that our graphs do not need
         try:
             quantize_dynamic(bare, target, weight_type=QuantType.QInt8, per_channel=True, nodes_to_exclude=kept)
         finally:

@@ -1,4 +1,4 @@
-"""The ONNX graph of a network that was trained for one dictionary, by torch's own exporter."""
+"""The ONNX graph of a network trained for one dictionary, by torch's exporter."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def graph(scorer: TrainedScores) -> ModelProto:
     with needs("export of a trained network"):
         import onnxscript  # noqa: F401  (torch's exporter uses it)
     module = _Scores(scorer).eval()
-    example = torch.ones(2, scorer.network.n, dtype=torch.float64)  # 0 and 1 rows would be taken for constants
+    example = torch.ones(2, scorer.network.n, dtype=torch.float64)  # 0 or 1 rows would be treated as constants
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # deprecations inside torch
-        logger.setLevel(logging.ERROR)  # it misses torchvision, which no network here uses
+        logger.setLevel(logging.ERROR)  # it warns about torchvision, which no network here uses
         program = torch.onnx.export(
             module,
             (example,),
@@ -66,7 +66,7 @@ def graph(scorer: TrainedScores) -> ModelProto:
 
 
 def _without_batch_norm(network: SignalNetwork) -> SignalNetwork:
-    """Fold batch normalisation into the linear layers, so that 8-bit rounding sees what is really multiplied."""
+    """Fold batch normalisation into the linear layers, so that quantisation applies to the actual factors."""
     if isinstance(network, Residual):
         for position, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
             weight, bias = fold(layer, norm)  # type: ignore[arg-type]  # ModuleList forgets

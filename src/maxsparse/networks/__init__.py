@@ -1,4 +1,4 @@
-"""Networks that learn to recover, by name: made from plain JSON, saved without code, trained by ``training``.
+"""Networks for sparse recovery, by name: created from plain JSON, saved without code, trained by ``training``.
 
 >>> import maxsparse as ms
 >>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
@@ -7,8 +7,8 @@
 >>> network.scores(Y).shape
 (10, 100)
 
-Add your own: a subclass of :class:`Network` (or of :class:`SignalNetwork`, which brings ``scores``) whose constructor
-takes keyword arguments that JSON can hold, and ``register("mine", Mine)``.
+Add your own: a subclass of :class:`Network` (or of :class:`SignalNetwork`, which has ``scores``) whose constructor
+takes JSON-serialisable keyword arguments, and ``register("mine", Mine)``.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ NETWORKS: dict[str, type[Network]] = {}
 
 
 def register(name: str, network: type[Network]) -> None:
-    """Make a network known by name to :func:`create`, to model files and to ``maxsparse fit``.
+    """Register a network for :func:`create`, model files and ``maxsparse fit``.
 
     Parameters
     ----------
     name : str
-        A name that is not taken.
+        A name that is not in use.
     network : type
         Subclass of :class:`Network`.
     """
     if name in NETWORKS:
-        raise ValueError(f"a network named {name!r} exists already; choose another name")
+        raise ValueError(f"a network named {name!r} already exists; choose another name")
     network.name = name
     NETWORKS[name] = network
 
 
 def create(name: str, **hyperparameters: Any) -> Network:
-    """Make a network from its name and hyperparameters, with weights from torch's generator.
+    """Create a network from its name and hyperparameters, with weights from torch's generator.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def create(name: str, **hyperparameters: Any) -> Network:
 
 
 def check_hyperparameters(name: str, given: Iterable[str], but: tuple[str, ...] = ()) -> None:
-    """Refuse hyperparameters that a network does not have; those in `but` are not the caller's to give."""
+    """Raise an error for hyperparameters that a network does not have, or that are in `but`."""
     parameters = inspect.signature(NETWORKS[name]).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -85,7 +85,7 @@ def check_hyperparameters(name: str, given: Iterable[str], but: tuple[str, ...] 
     for hyperparameter in given:
         if hyperparameter not in known:
             raise ValueError(
-                f"network {name!r} has no hyperparameter {hyperparameter!r} to set; known are {', '.join(known)}"
+                f"network {name!r} has no hyperparameter {hyperparameter!r} to set; use one of {', '.join(known)}"
             )
 
 
@@ -98,12 +98,12 @@ def build(
     rng: RandomState = None,
     **hyperparameters: Any,
 ) -> SignalNetwork:
-    """Make a network for a dictionary, ready for training.
+    """Create a network for a dictionary, ready for training.
 
     Parameters
     ----------
     name : str
-        A name in :data:`NETWORKS` of a network made for one dictionary.
+        A name in :data:`NETWORKS` of a network for one dictionary.
     Phi : array-like of shape (n, m)
         Dictionary.
     Y : array-like of shape (N, n) or None, default=None
@@ -111,7 +111,7 @@ def build(
     noise : float, default=0.0
         Noise on the signals relative to their root mean square, for whitening.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of the start weights.
+        Seed of the initial weights.
     **hyperparameters
         Keyword arguments of the network's class, without n and m.
 
@@ -122,7 +122,7 @@ def build(
     dictionary = check_dictionary(Phi)
     n, m = dictionary.shape
     if not issubclass(NETWORKS[check_choice(name, "network", tuple(NETWORKS))], SignalNetwork):
-        raise ValueError(f"network {name!r} is not made for one dictionary; use create()")
+        raise ValueError(f"network {name!r} is not for one dictionary; use create()")
     check_hyperparameters(name, hyperparameters, but=("n", "m"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(check_rng(rng).integers(2**63)))

@@ -1,4 +1,4 @@
-"""Batch normalisation whose statistics are those of the whole batch, also where processes share it."""
+"""Batch normalisation with statistics of the whole batch, also if processes share it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BatchNorm", "fold"]
 class BatchNorm(nn.BatchNorm1d):
     """Batch normalisation of (B, width); under torch.distributed every process has an equal part of the batch.
 
-    torch's own SyncBatchNorm does this on GPUs only.
+    torch's SyncBatchNorm does this on GPUs only.
     """
 
     def forward(self, x: Tensor) -> Tensor:

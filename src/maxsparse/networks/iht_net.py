@@ -1,4 +1,4 @@
-"""IHT-Net: iterative hard thresholding with learned matrices and thresholds, the threshold made continuous."""
+"""IHT-Net: iterative hard thresholding with learned matrices and continuous thresholds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class IHTNet(Unfolded):
     tied : bool, default=True
         The same Ψ, Γ and θ in every layer, as in the paper; False gives every layer its own.
     theta : float, default=0.001
-        Threshold to start from. The first layer has seen :math:`\Phi^\top y / \|\Phi\|_2^2` only, which is small where
-        atoms are coherent: what it cuts away at the start stays away.
+        Initial threshold. The input of the first layer is :math:`\Phi^\top y / \|\Phi\|_2^2`, which is small for
+        coherent atoms: entries that are zeroed at the start remain zero.
     sigma : float, default=0.2
         Width of the ramp, relative to θ.
     whiten : bool, default=False
@@ -36,8 +36,8 @@ class IHTNet(Unfolded):
 
     Notes
     -----
-    It is the deep ℓ0 encoder of Wang et al. [1]_: the iteration is the one for the ℓ0 penalty, with a threshold,
-    because a network is not told the number k of nonzeros.
+    This is the deep ℓ0 encoder of Wang et al. [1]_: the iteration for the ℓ0 penalty, with a threshold, because the
+    number k of nonzeros is not given to a network.
 
     References
     ----------
@@ -69,5 +69,5 @@ class IHTNet(Unfolded):
         self.sigma = check_number(sigma, "sigma", low=1e-6, high=1.0)
 
     def threshold(self, x: Tensor, theta: Tensor) -> Tensor:
-        """Set to zero what is below θ (m,), with a ramp."""
+        """Set entries below θ (m,) to zero, with a ramp."""
         return theta * helu(x / theta, self.sigma)

@@ -11,7 +11,7 @@ __all__ = ["ISTANet"]
 
 
 class ISTANet(Unfolded):
-    r"""Layers of ISTA, which it is exactly before any training.
+    r"""Layers of ISTA; before training it is exactly ISTA.
 
     .. math:: x_{t+1} = \mathrm{soft}_\theta(\Psi x_t + \Gamma y), \qquad x_0 = 0
 
@@ -24,7 +24,7 @@ class ISTANet(Unfolded):
     tied : bool, default=True
         The same Ψ, Γ and θ in every layer, as in the paper; False gives every layer its own.
     theta : float, default=0.001
-        Threshold to start from. It is ISTA for :math:`\min \frac12\|y - \Phi x\|_2^2 + \lambda\|x\|_1` with
+        Initial threshold. It is ISTA for :math:`\min \frac12\|y - \Phi x\|_2^2 + \lambda\|x\|_1` with
         :math:`\lambda = \theta \|\Phi\|_2^2`.
     whiten : bool, default=False
         Whiten the signals first; ISTA then runs on WΦD.

@@ -1,4 +1,4 @@
-"""Recurrent networks: y at every step, gates that remember which atoms are settled."""
+"""Recurrent networks with y as input of every step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LSTM(SignalNetwork):
         Number T of steps.
     cell : {"lstm", "gru"}, default="lstm"
     feedback : bool, default=False
-        Gated feedback: the candidate state of every layer sees the previous states of all layers, each through a
+        Gated feedback: the candidate state of every layer gets the previous states of all layers, each through a
         learned scalar gate.
     whiten : bool, default=True
         Whiten the signals first; the paper does not.
@@ -122,7 +122,7 @@ class Feedback(nn.Module):
         self.from_layers = nn.Linear(layers * hidden, hidden, bias=False)
 
     def forward(self, below: Tensor, before: Sequence[Tensor]) -> Tensor:
-        """Return what the candidate state of this layer gets from all layers, (B, hidden)."""
+        """Return the feedback of all layers into the candidate state of this layer, (B, hidden)."""
         everything = torch.cat(list(before), 1)
         gates = torch.sigmoid(self.gates_below(below) + self.gates_before(everything))
         gated = torch.cat([gates[:, i : i + 1] * state for i, state in enumerate(before)], 1)
@@ -141,7 +141,7 @@ class LSTMCell(nn.Module):
         # With feedback, the candidate's part of this product is the feedback's.
         self.recurrent = nn.Linear(hidden, (3 if feedback_from else 4) * hidden, bias=False)
         with torch.no_grad():
-            self.inputs.bias[hidden : 2 * hidden] += 1.0  # remember, until told otherwise
+            self.inputs.bias[hidden : 2 * hidden] += 1.0  # initially the forget gate is open
 
     def zeros(self, like: Tensor) -> tuple[Tensor, ...]:
         """Return the state before the first step."""
@@ -165,7 +165,7 @@ class LSTMCell(nn.Module):
 
 
 class GRUCell(nn.Module):
-    """Gated recurrent unit; with feedback, the reset gate multiplies what comes back from all layers."""
+    """Gated recurrent unit; with feedback, the reset gate multiplies the feedback of all layers."""
 
     def __init__(self, size: int, hidden: int, feedback_from: int) -> None:
         super().__init__()

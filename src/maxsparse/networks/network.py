@@ -1,4 +1,4 @@
-"""What every network here is: a torch module made from plain JSON, that turns signals into scores."""
+"""Base classes of networks: torch modules created from plain JSON that map signals to scores."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from maxsparse._core.validation import (
 __all__ = ["Network", "SignalNetwork"]
 
 OUTPUTS = ("logits", "estimate")
-# Batches are filled up to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
-# vector register, are computed by other code that rounds differently, and scores would depend on the batch.
+# Batches are padded to a multiple of this many rows: products of few rows, and the ends of arrays that do not fill a
+# vector register, are computed by other code with different rounding, and scores would depend on the batch.
 ROWS = 64
-LARGEST_INPUT = 1e30  # layers form sums of products, and float32 ends at 3e38
+LARGEST_INPUT = 1e30  # layers compute sums of products, and the largest float32 is 3e38
 
 
 class Network(nn.Module):
-    """A module that :func:`maxsparse.networks.create` can make again from its name and `hyperparameters`.
+    """A module that :func:`maxsparse.networks.create` can recreate from its name and `hyperparameters`.
 
-    The constructor takes keyword arguments that JSON can hold and hands all of them on to this class. Everything else
-    (weights, buffers) is in ``state_dict()``, with shapes that follow from the hyperparameters alone.
+    The constructor takes JSON-serialisable keyword arguments and passes all of them to this class. Everything else
+    (weights, buffers) is in ``state_dict()``, with shapes determined by the hyperparameters.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Network(nn.Module):
     hyperparameters : dict
         Keyword arguments of the constructor.
     learning_rate : float
-        Of AdamW, where it is trained by the preset ``"modern"``.
+        Of AdamW, in the preset ``"modern"``.
     training_precision : torch.dtype
         Of the products of hidden layers in training, for networks that can lower it; set by the training loop.
     """
@@ -58,7 +58,7 @@ class Network(nn.Module):
 class SignalNetwork(Network):
     r"""A network for one dictionary: signals (B, n) in, one number per atom (B, m) out.
 
-    Subclasses write ``respond(inputs)``, which maps prepared signals (B, n) to (B, m). Preparing is linear:
+    Subclasses implement ``respond(inputs)``, which maps prepared signals (B, n) to (B, m). Preparation is linear:
 
     .. math:: y \mapsto s\,W y
 
@@ -86,23 +86,23 @@ class SignalNetwork(Network):
         self.m = check_integer(m, "m", low=1, high=10**6)
         self.whiten = check_flag(whiten, "whiten")
         self.output = check_choice(output, "output", OUTPUTS)
-        # Double precision: whitening multiplies the rounding of y by the condition number of Φ.
+        # Double precision: whitening multiplies rounding errors of y by the condition number of Φ.
         self.register_buffer("W", torch.eye(n, dtype=torch.float64))
         self.register_buffer("D", torch.ones(m, dtype=torch.float64))
         self.register_buffer("scale", torch.ones((), dtype=torch.float64))
         self._fast: tuple[Any, nn.Module] | None = None
 
     def start_from(self, Phi: ArrayLike, Y: ArrayLike | None = None, *, noise: float = 0.0) -> None:
-        """Set what follows from the dictionary: whitening, scale, and the start weights of unfolded algorithms.
+        """Set whitening, scale, and the initial weights of unrolled algorithms from the dictionary.
 
         Parameters
         ----------
         Phi : array-like of shape (n, m)
             Dictionary.
         Y : array-like of shape (N, n) or None
-            Typical signals, for the scale; None leaves it at 1.
+            Typical signals, for the scale; None keeps it at 1.
         noise : float
-            As for :func:`maxsparse.theory.precondition`, where the network whitens.
+            As for :func:`maxsparse.theory.precondition`, if the network whitens.
         """
         dictionary = check_dictionary(Phi).astype(np.float64)
         if dictionary.shape != (self.n, self.m):
@@ -110,7 +110,7 @@ class SignalNetwork(Network):
         if self.whiten:
             W, D = theory.precondition(dictionary, noise=noise)
             self.W.zero_()
-            self.W[: W.shape[0]] = torch.from_numpy(W)  # fewer rows than n where Φ has lower rank
+            self.W[: W.shape[0]] = torch.from_numpy(W)  # fewer rows than n if Φ has lower rank
             self.D.copy_(torch.from_numpy(D))
         if Y is not None:
             prepared = check_signals(Y, dictionary.shape) @ self.W.cpu().numpy().T
@@ -119,7 +119,7 @@ class SignalNetwork(Network):
             self.start_weights(self.W.cpu().numpy() @ dictionary * self.D.cpu().numpy())
 
     def start_weights(self, Phi: FloatArray) -> None:
-        """Set weights that follow from the (whitened) dictionary; by default none do."""
+        """Set initial weights from the (whitened) dictionary; by default none."""
 
     def prepare(self, Y: Tensor) -> Tensor:
         """Return the inputs of the first layer, (B, n) in the precision of the weights."""
@@ -142,8 +142,8 @@ class SignalNetwork(Network):
     def scores(self, Y: ArrayLike, *, batch_size: int = 1024) -> NDArray[np.float32]:
         """Score every atom for every signal, without gradients.
 
-        A network of the paper knows signals as large as those it was trained on: where amplitudes in the field are ten
-        times smaller, train it on such, or scale the signals.
+        A network of the paper is accurate only for signals of the scale it was trained on: for other amplitudes, train
+        it on such signals, or scale the signals.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class SignalNetwork(Network):
         out = np.empty((len(signals), self.m), dtype=np.float32)
         device = self.W.device
         training = self.training
-        self.eval()  # `fast` may be this very network
+        self.eval()  # `fast` may be this network
         try:
             with torch.inference_mode():
                 for start in range(0, len(signals), batch_size):
@@ -179,16 +179,14 @@ class SignalNetwork(Network):
         return out
 
     def _check_size(self, signals: FloatArray) -> None:
-        """Refuse signals that the weights' precision cannot hold: they are far from what the network was made for."""
+        """Refuse signals that are too large for the precision of the weights."""
         gain = float(self.scale) * (float(torch.linalg.matrix_norm(self.W)) if self.whiten else 1.0)
         largest = float(np.abs(signals).max(initial=0.0))
         if largest * gain > LARGEST_INPUT:
-            raise ValueError(
-                f"Y has a largest entry of {largest:.3g}, far beyond signals that the network was made for; scale it"
-            )
+            raise ValueError(f"Y has a largest entry of {largest:.3g}, far too large for this network; scale it")
 
     def _inference(self) -> nn.Module:
-        """Return :meth:`inference`, made again only where a weight has changed since."""
+        """Return :meth:`inference`, cached until a weight changes."""
         version = [(id(tensor), tensor._version) for tensor in self.state_dict(keep_vars=True).values()]
         if self._fast is None or self._fast[0] != version:
             training = self.training

@@ -86,9 +86,9 @@ class Residual(SignalNetwork):
             raise ValueError(f"depth must be even (first, last, two in every block), got {depth}")
         self.residual = check_flag(residual, "residual")
         check_choice(activation, "activation", ("relu", "helu"))
-        helu = HELU(sigma)  # made in any case: it checks σ
+        helu = HELU(sigma)  # always created: it checks σ
         self.activation: nn.Module = nn.ReLU(inplace=True) if activation == "relu" else helu
-        # A bias before batch normalisation would be subtracted again.
+        # Batch normalisation would subtract a bias again.
         sizes = [n] + [width] * (depth - 1)
         self.layers = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in itertools.pairwise(sizes))
         self.norms = nn.ModuleList(BatchNorm(width) for _ in self.layers)
@@ -100,14 +100,14 @@ class Residual(SignalNetwork):
     def respond(self, inputs: Tensor) -> Tensor:
         """Map prepared signals (B, n) to (B, m)."""
         f, layers, norms = self.activation, self.layers, self.norms
-        # Rounding y itself to half precision would lose what tells coherent atoms apart: the first layer is float32.
+        # The first layer is float32: rounding y to half precision would make coherent atoms indistinguishable.
         h = f(norms[0](layers[0](inputs)))
         low = self.training and self.training_precision == torch.bfloat16
         with torch.autocast(h.device.type, dtype=torch.bfloat16, enabled=low):
             for t in range(1, len(layers), 2):
                 inner = f(norms[t](layers[t](h)))
                 outer = norms[t + 1](layers[t + 1](inner))
-                # In place: neither batch normalisation nor ReLU needs what is overwritten for its gradient.
+                # In place: the gradients of batch normalisation and ReLU do not need the overwritten values.
                 h = f(outer.add_(h) if self.residual else outer)
         scores: Tensor = self.last(h.float() if low else h)
         return scores
@@ -115,8 +115,8 @@ class Residual(SignalNetwork):
     def inference(self) -> nn.Module:
         """Return the same function with batch normalisation folded into the linear layers.
 
-        With HELU nothing is folded: each of its ramps multiplies rounding by 1/σ, and after 20 layers scores that were
-        rounded differently would not be the same to 1e-5.
+        With HELU nothing is folded: each of its ramps multiplies rounding errors by 1/σ, and after 20 layers scores
+        with different rounding would not agree to 1e-5.
         """
         return _Folded(self) if self.hyperparameters["activation"] == "relu" else self
 
@@ -126,7 +126,7 @@ class _Folded(nn.Module):
 
     def __init__(self, network: Residual) -> None:
         super().__init__()
-        self.network = (network,)  # a tuple, so that it is not a submodule twice
+        self.network = (network,)  # a tuple, so that it is not registered as a submodule twice
         folded = [
             fold(layer, norm)  # type: ignore[arg-type]  # ModuleList forgets
             for layer, norm in zip(network.layers, network.norms, strict=True)
@@ -141,6 +141,6 @@ class _Folded(nn.Module):
         buffer = torch.empty_like(h)
         for t in range(1, len(self.weights), 2):
             inner = f(torch.addmm(self.biases[t], h, self.weights[t], out=buffer))
-            # With beta = 1 the product is added to what is there: the residual connection costs nothing.
+            # With beta = 1 the product is added to the buffer: the residual connection costs nothing.
             h = f(h.addmm_(inner, self.weights[t + 1], beta=int(network.residual)).add_(self.biases[t + 1]))
         return torch.nn.functional.linear(h, network.last.weight, network.last.bias)

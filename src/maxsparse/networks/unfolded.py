@@ -1,4 +1,4 @@
-"""What ISTA-Net and IHT-Net share: a thresholding iteration cut into layers, with its matrices learned."""
+"""Base class of ISTA-Net and IHT-Net: an unrolled thresholding iteration with learned matrices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Unfolded(SignalNetwork):
 
     .. math:: x_{t+1} = f_\theta(\Psi x_t + \Gamma y), \qquad x_0 = 0
 
-    It starts as the algorithm itself: :math:`\Gamma = \Phi^\top / L`, :math:`\Psi = I - \Phi^\top\Phi / L` with
-    :math:`L = \|\Phi\|_2^2`. Subclasses write ``threshold(x, theta)``.
+    Before training it is the algorithm itself: :math:`\Gamma = \Phi^\top / L`, :math:`\Psi = I - \Phi^\top\Phi / L`
+    with :math:`L = \|\Phi\|_2^2`. Subclasses implement ``threshold(x, theta)``.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Unfolded(SignalNetwork):
     tied : bool
         One Ψ, Γ and θ for all layers, or one per layer.
     theta : float
-        Threshold to start from, in units of x.
+        Initial threshold, in units of x.
     whiten, output
         As for :class:`SignalNetwork`. For logits, magnitudes before the last threshold get a learned gain and offset.
     """
@@ -48,8 +48,8 @@ class Unfolded(SignalNetwork):
         # Learned as a logarithm, so that no step can make a threshold negative.
         self.log_theta = nn.ParameterList(torch.full((m,), math.log(theta)) for _ in range(copies))
         if not tied or self.depth == 1:
-            # The first layer starts from x = 0 and has no use for Ψ, the last one for logits none for θ. Processes that
-            # share the training would wait for their gradients for ever.
+            # The first layer starts from x = 0 and does not use Ψ; for logits the last one does not use θ. Distributed
+            # processes would wait forever for their gradients.
             self.Psi[0].requires_grad_(False)
             self.log_theta[-1].requires_grad_(self.output != "logits")
         self.gain = nn.Parameter(torch.ones(())) if self.output == "logits" else None
@@ -60,7 +60,7 @@ class Unfolded(SignalNetwork):
         L = np.linalg.norm(Phi, 2) ** 2
         Gamma = torch.from_numpy(Phi.T / L)
         Psi = torch.from_numpy(np.eye(self.m) - Phi.T @ Phi / L)
-        theta = torch.log(float(self.hyperparameters["theta"]) * self.scale / self.D)  # layers see s·x/D
+        theta = torch.log(float(self.hyperparameters["theta"]) * self.scale / self.D)  # layers compute s·x/D
         for parameters, value in ((self.Gamma, Gamma), (self.Psi, Psi), (self.log_theta, theta)):
             for parameter in parameters:
                 parameter.copy_(value)
