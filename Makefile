@@ -11,12 +11,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq
 # For the tests. A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
 TORCH  := torch==2.13.0
 
-.PHONY: help demo test test-long lint bench docs clean
+.PHONY: help demo test test-long test-minimum coverage lint bench docs clean
 
 help:
 	@echo "make demo    set up .venv if needed, then the demo: a table and a figure"
 	@echo "make test    set up if needed, then ruff, mypy and pytest"
 	@echo "make test-long  long versions of the tests: many more random problems and damaged files"
+	@echo "make test-minimum  pytest with the oldest dependencies that pyproject.toml allows, in .venv-minimum"
+	@echo "make coverage  pytest, with the share of lines and branches that it runs"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed relative to other libraries (installs them)"
 	@echo "make docs    build the documentation, docs/_build/index.html"
@@ -58,6 +60,22 @@ test-long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m long
 	@$(BIN)/python -m pytest tests/trust/test_properties.py --hypothesis-profile=long
 
+coverage: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n 2 -m "not long" --cov --cov-report=
+	@$(BIN)/coverage report
+
+OLD := .venv-minimum
+OLD_EXTRAS := train stereo tables cluster export
+$(OLD)/.installed: pyproject.toml
+	@echo "[minimum] virtual environment in $(OLD)"
+	@$(PYTHON) -m venv $(OLD)
+	@$(OLD)/bin/python .ci/minimum.py $(OLD_EXTRAS) > $(OLD)/constraints.txt
+	@$(OLD)/bin/python -m pip --disable-pip-version-check install -qq -c $(OLD)/constraints.txt -e '.[dev,train,stereo,tables,cluster,export]'
+	@touch $@
+
+test-minimum: $(OLD)/.installed
+	@$(OLD)/bin/python -m pytest -n 2 -m "not long"
+
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py
 
@@ -71,5 +89,5 @@ docs: $(VENV)/.docs
 	@echo "Open docs/_build/index.html"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo docs/_build docs/gallery docs/reference/parts
+	rm -rf $(VENV) $(OLD) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist maxsparse-demo docs/_build docs/gallery docs/reference/parts
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
