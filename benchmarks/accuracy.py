@@ -26,7 +26,7 @@ import torch
 
 import maxsparse as ms
 from maxsparse import networks, training
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 from maxsparse.training.budget import Budget
 from maxsparse.training.processes import Processes
 

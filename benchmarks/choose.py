@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import maxsparse as ms
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 
 SIGNALS, SEED = 100, 0
 OUT = Path(__file__).parent / "results" / "choose.json"

@@ -24,7 +24,7 @@ import numpy as np
 
 import maxsparse as ms
 from maxsparse import experiments, streaming, training
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 
 RESULTS = Path(__file__).parent / "results" / "faults.json"
 KILLS_IN_A_ROW = 5

@@ -30,7 +30,7 @@ from fuzz_files import make, seeds
 from journal import read_journal
 
 import maxsparse as ms
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 CLEAR = (ValueError, FileNotFoundError)

@@ -135,8 +135,8 @@ def _photographs(folder, rng, add):
     from PIL import Image
 
     from maxsparse.stereo.images import read_image
-    from maxsparse.stereo.learned.store import bundled_path, load_weights
     from maxsparse.stereo.readers import photographs, read_lights
+    from maxsparse.stereo.reading_network.store import bundled_path, load_weights
 
     np.savetxt(folder / "lights.txt", ms.stereo.hemisphere_lights(6, rng=0))
     add("lights.txt", read_lights)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import maxsparse as ms
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 from maxsparse.solvers import METHODS
 
 RESULTS = Path(__file__).parent / "results" / "long_run.json"

@@ -24,7 +24,7 @@ import torch
 
 import maxsparse as ms
 from maxsparse import networks, training
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 from maxsparse.training.processes import Processes
 
 N, M = 20, 100

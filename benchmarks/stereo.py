@@ -144,7 +144,7 @@ def rig() -> dict[str, Any]:
     """Mean angular error of ``auto`` with the bundled network and with that network tuned to the rig."""
     import torch
 
-    from maxsparse.stereo.learned.rig import tuned_path
+    from maxsparse.stereo.reading_network.rig import tuned_path
 
     torch.set_num_threads(1)
     table: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def rig_scenes() -> Iterator[tuple[str, Scene]]:
 
 def seconds_per_step(steps: int = 30) -> float:
     """Return what a step of tuning takes on one core."""
-    from maxsparse.stereo.learned.train import train
+    from maxsparse.stereo.reading_network.train import train
 
     lights = stereo.hemisphere_lights(40, rng=0)
     train(steps=3, lights=lights)

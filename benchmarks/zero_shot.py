@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import maxsparse as ms
-from maxsparse.recovery.scores import bundled_weights
+from maxsparse.learned_sbl import bundled_weights
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "zero_shot.json"

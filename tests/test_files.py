@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from maxsparse.files import atomic_write, read_array
+from maxsparse._core.atomic import atomic_write
+from maxsparse.files import read_array
 
 
 class Hostile:

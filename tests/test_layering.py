@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ ORDER = [
     {"solvers"},
     {"networks"},
     {"training"},
+    {"learned_sbl"},
     {"recovery"},
     {"stereo", "streaming", "export"},
     {"distributed"},
@@ -30,26 +33,67 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
-def imported_parts(path):
-    """Yield the parts of maxsparse that a file imports, at any depth of its code."""
+def module_of(path):
+    """Return the parts of a module's name after ``maxsparse``; those of a package are its folder's."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+MODULES = {module_of(path) for path in FILES}
+
+
+def imported(path):
+    """Yield (module, name) for every import of maxsparse in a file, at any depth of its code; name may be None."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            if node.module == "maxsparse":
-                yield from (alias.name for alias in node.names if alias.name != "__version__")
-            elif (node.module or "").startswith("maxsparse."):
-                yield node.module.split(".")[1]
+            first, *rest = (node.module or "").split(".")
+            for alias in node.names if first == "maxsparse" else ():
+                inside = (*rest, alias.name)
+                if alias.name != "__version__":
+                    yield (inside, None) if inside in MODULES else (tuple(rest), alias.name)
         elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("maxsparse."))
-            assert all(a.name != "maxsparse" for a in node.names), f"{path}: import the part you need"
+            names = [alias.name.split(".") for alias in node.names]
+            assert ["maxsparse"] not in names, f"{path}: import the part you need"
+            yield from ((tuple(name[1:]), None) for name in names if name[0] == "maxsparse")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_never_go_back(path):
-    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    for part in imported_parts(path):
-        assert part in RANK, f"{part} has no place in ORDER"
-        assert part == own or RANK[part] < RANK[own], f"{own} must not import {part}"
+    own = module_of(path)[0]
+    for module, _ in imported(path):
+        assert module[0] in RANK, f"{module[0]} has no place in ORDER"
+        assert module[0] == own or RANK[module[0]] < RANK[own], f"{own} must not import {module[0]}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_private_leaves_its_package(path):
+    """A name with an underscore, module or not, is for the package that holds it; ``_core`` is for all."""
+    own = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
+    for module, name in imported(path):
+        parts = (*module, *([] if name is None else [name]))
+        for depth, part in enumerate(parts):
+            if part.startswith("_") and parts[: depth + 1] != ("_core",):
+                home = parts[:depth]
+                inside = module_of(path) == home or own[: len(home)] == home
+                assert inside, f"{'.'.join(module_of(path))} must not use {'.'.join(parts)}"
+
+
+@pytest.mark.parametrize("package", sorted({module[:-1] for module in MODULES}), ids=".".join)
+def test_no_cycles_inside_a_package(package):
+    """The modules and sub-packages that stand side by side in a package import each other one way only."""
+    depth, graph = len(package), defaultdict(set)
+    for path in FILES:
+        importer = module_of(path)
+        if importer[:depth] != package or len(importer) == depth:
+            continue
+        for module, _ in imported(path):
+            if module[:depth] == package and len(module) > depth and module[depth] != importer[depth]:
+                graph[importer[depth]].add(module[depth])
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
 
 
 def test_every_part_has_a_place():

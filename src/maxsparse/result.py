@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.atomic import atomic_write
 from maxsparse._core.validation import FloatArray
-from maxsparse.files import atomic_write
 
 __all__ = ["Result"]
 

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import maxsparse as ms
 from maxsparse import cli, networks
 from maxsparse.cli import app
+from maxsparse.learned_sbl.tasks import DictionariesTask
 from maxsparse.training import checkpoint_path
 from maxsparse.training import run as run_module
-from maxsparse.training.data_dictionaries import DictionariesTask
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FIT = ["-m", "maxsparse", "fit"]
@@ -237,7 +237,7 @@ def test_the_bundled_network_is_tuned(Phi, tmp_path):
     assert done.exit_code == 0, done.output
     model = ms.load(path)
     np.testing.assert_array_equal(model.Phi, np.load(Phi))
-    from maxsparse.recovery.scores import bundled_weights
+    from maxsparse.learned_sbl import bundled_weights
 
     assert not np.array_equal(model.weights_.first, bundled_weights().first)
 

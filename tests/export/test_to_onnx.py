@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxsparse as ms
-from maxsparse.recovery.scores import LearnedScores
+from maxsparse.learned_sbl import LearnedScores
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -95,7 +95,7 @@ def test_foreign_files(tmp_path, path):
     with pytest.raises(FileNotFoundError, match="is not a file"):
         networks.load(tmp_path / "missing.safetensors")
     rewrite(path, format=99)
-    with pytest.raises(ValueError, match="format 99, this version reads format 1"):
+    with pytest.raises(ValueError, match="format 99, this version reads"):
         networks.load(path)
 
 

@@ -6,7 +6,7 @@ import scipy.linalg
 
 from maxsparse import dictionaries, signals
 from maxsparse.recovery import certify, spark_bound
-from maxsparse.recovery._refit import prepare, tolerance
+from maxsparse.recovery.refit import prepare, tolerance
 
 
 def exact_spark(Phi):

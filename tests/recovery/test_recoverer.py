@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import maxsparse as ms
-from maxsparse.recovery.scores import bundled_later
+from maxsparse.learned_sbl import bundled_later
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +195,8 @@ def test_hostile_files_are_refused(Phi, tmp_path):
         with pytest.raises(ValueError, match=match):
             ms.load(path)
 
-    refused("no recoverer", header={"format": "other"})
-    refused("no recoverer", header=[1])
+    refused("header is damaged", header={"format": "other"})
+    refused("header is damaged", header=[1])
     refused("version", header=header | {"version": 3})
     refused("settings", header=header | {"settings": {}})
     refused("settings", header=header | {"settings": settings | {"surprise": 1}})

@@ -3,9 +3,9 @@ import pytest
 
 from maxsparse import dictionaries, signals
 from maxsparse._core.threads import threads
-from maxsparse.recovery._refit import prepare
 from maxsparse.recovery._tableau import build, equal_ratios, pair_ratios, pivot
 from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.refit import prepare
 from maxsparse.recovery.search import Budget, check_budget, search
 
 

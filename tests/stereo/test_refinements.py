@@ -5,9 +5,9 @@ import pytest
 
 from maxsparse import stereo
 from maxsparse.metrics import angular_error
+from maxsparse.stereo.fitting.neighbours import decide
+from maxsparse.stereo.fitting.redescending import redescending
 from maxsparse.stereo.methods import find_method
-from maxsparse.stereo.methods.neighbours import decide
-from maxsparse.stereo.methods.redescending import redescending
 
 
 def glossy(P=80, q=20, seed=0):

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from maxsparse import stereo
-from maxsparse.stereo.learned import rig
-from maxsparse.stereo.learned import train as training
-from maxsparse.stereo.learned.model import ReadingNetwork
-from maxsparse.stereo.learned.start import first_guess
-from maxsparse.stereo.learned.store import load_network, save_network
-from maxsparse.stereo.learned.synthesis import sample_readings
-from maxsparse.stereo.learned.train import TUNING, ReadingsTask, train, training_loss
+from maxsparse.stereo.reading_network import rig
+from maxsparse.stereo.reading_network import train as training
+from maxsparse.stereo.reading_network.model import ReadingNetwork
+from maxsparse.stereo.reading_network.start import first_guess
+from maxsparse.stereo.reading_network.store import load_network, save_network
+from maxsparse.stereo.reading_network.synthesis import sample_readings
+from maxsparse.stereo.reading_network.train import TUNING, ReadingsTask, train, training_loss
 from maxsparse.training import InterruptedTraining
 
 LIGHTS = stereo.hemisphere_lights(9, lowest=0.4, rng=2)

@@ -10,10 +10,10 @@ import torch
 import typer
 
 from maxsparse import networks, stereo, training
-from maxsparse.stereo.learned import train
-from maxsparse.stereo.learned.model import ReadingNetwork
-from maxsparse.stereo.learned.store import bundled_path, load_network, load_weights
-from maxsparse.stereo.learned.train import SETTINGS, ReadingsTask
+from maxsparse.stereo.reading_network import train
+from maxsparse.stereo.reading_network.model import ReadingNetwork
+from maxsparse.stereo.reading_network.store import bundled_path, load_network, load_weights
+from maxsparse.stereo.reading_network.train import SETTINGS, ReadingsTask
 from maxsparse.training import checkpoint_path, loop
 
 LIGHTS = stereo.hemisphere_lights(9, lowest=0.4, rng=2)
@@ -131,7 +131,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, quick, capsys
     assert stopped.value.exit_code == 1
     said = capsys.readouterr().err
     assert "stopped after 1,200 signals; saved in" in said
-    assert "To resume: python -m maxsparse.stereo.learned.train" in said
+    assert "To resume: python -m maxsparse.stereo.reading_network.train" in said
     train.main(output, steps=4)
     assert "4 batches in" in capsys.readouterr().out
     with pytest.raises(typer.Exit):

@@ -216,7 +216,7 @@ def test_parts_of_another_run_are_not_used(files, problem, model, change):
 
 
 def test_weights_are_part_of_what_a_run_depends_on(model):
-    from maxsparse.recovery.scores import bundled_later, bundled_weights
+    from maxsparse.learned_sbl import bundled_later, bundled_weights
 
     tuned = ms.SparseRecoverer(model.Phi, budget=300)
     tuned.weights_ = bundled_weights()

@@ -16,7 +16,7 @@ import scipy.sparse
 
 import maxsparse as ms
 from maxsparse import experiments
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 PHI = ms.dictionaries.gaussian(12, 24, rng=0)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from maxsparse.files import parse_json, read_array
+from maxsparse._core.modelfile import parse_json
+from maxsparse.files import read_array
 from maxsparse.files._guard import in_child
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

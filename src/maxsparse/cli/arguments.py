@@ -43,7 +43,9 @@ def open_model(path: Path, key: str | None = None) -> SparseRecoverer:
         return SparseRecoverer(read_dictionary(path, key))
     if key is not None:
         raise typer.BadParameter("a model file holds one dictionary; omit this option", param_hint="--phi-key")
-    if _holds_network(path):
+    from maxsparse._core.modelfile import kind_of
+
+    if kind_of(path) == "network":
         from maxsparse import networks  # torch: loaded only when used
 
         model = networks.load(path)
@@ -51,18 +53,6 @@ def open_model(path: Path, key: str | None = None) -> SparseRecoverer:
             raise ValueError(f"{str(path)!r} holds a network without its dictionary, which cannot recover signals")
         return SparseRecoverer(model.arrays["Phi"], network=model.network)
     return load(path)
-
-
-def _holds_network(path: Path) -> bool:
-    """Whether a file was written by ``maxsparse fit``; other files are checked when a recoverer is loaded."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "numpy") as file:
-            header = json.loads((file.metadata() or {}).get("maxsparse", "null"))
-    except (SafetensorError, OSError, ValueError, RecursionError):
-        return False
-    return isinstance(header, dict) and header.get("kind") == "network"
 
 
 def parse_pairs(pairs: list[str], option: str = "--set") -> dict[str, Any]:

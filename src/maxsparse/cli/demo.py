@@ -9,11 +9,11 @@ import numpy as np
 import typer
 
 from maxsparse import dictionaries, signals, theory
+from maxsparse._core.atomic import atomic_write
 from maxsparse._core.validation import FloatArray
 from maxsparse.cli.arguments import Json
 from maxsparse.cli.compare import OURS, Curve, compare, print_table
 from maxsparse.cli.printing import print_json
-from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

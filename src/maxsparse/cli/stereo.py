@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from maxsparse._core.atomic import atomic_write
 from maxsparse.cli.arguments import Json
 from maxsparse.cli.printing import print_json
-from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
     from maxsparse.stereo import NormalMap

@@ -12,7 +12,8 @@ from maxsparse import dictionaries, metrics, theory
 from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments import registry
-from maxsparse.experiments.bases import clustered_bases, unbiased_constant
+from maxsparse.experiments.bases import clustered_bases
+from maxsparse.experiments.clustered_verdicts import judge
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.drawing import accuracy_axes, draw_series
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
@@ -173,8 +174,6 @@ class Clustered(Experiment):
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare at the smallest ε, with a shared cluster and without."""
-        from maxsparse.experiments.clustered_verdicts import judge
-
         return judge(self, settings, data)
 
 
@@ -255,13 +254,6 @@ def _draw_count(figure: Figure, settings: dict[str, Any], data: Data) -> None:
     axes.axvline(settings["n"], color="black", linestyle="--", linewidth=1, label="c = n")
     accuracy_axes(axes, "number c of clusters")
     axes.grid(alpha=0.3)
-
-
-def proved_constant(settings: dict[str, Any]) -> tuple[int, float]:
-    """Order and bound of the condition's constant for the three unbiased bases."""
-    proved = settings["proved"]
-    order = 3 * proved["k_x"] + proved["k_c"]
-    return order, unbiased_constant(proved["n"], 3, order)
 
 
 EXPERIMENT = Clustered()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxsparse.experiments.clustered import proved_constant
+from maxsparse.experiments.bases import unbiased_constant
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Experiment, Verdict, all_below
 from maxsparse.theory import IHT_THRESHOLD
@@ -35,7 +35,7 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
 
     plain = data.values("delta_2", kind="constants", epsilon=small)
     whitened = data.values("delta_2_whitened", kind="constants", epsilon=small)
-    order, bound = proved_constant(settings)
+    order, bound = _proved_constant(settings)
     proved = data.values("strict", kind="proved", method="aiht")
     lower = data.values("condition_lower", kind="constants")
     at = {"kind": "epsilon", "method": "l1", "epsilon": small, "k_x": shared_x, "k_c": shared_c}
@@ -69,3 +69,10 @@ def judge(experiment: Experiment, settings: dict[str, Any], data: Data) -> list[
             all_below((0.9, aiht[0]), (0.9, aiht[1]), (IHT_THRESHOLD, float(lower.min()))),
         ),
     ]
+
+
+def _proved_constant(settings: dict[str, Any]) -> tuple[int, float]:
+    """Order and bound of the condition's constant for the three unbiased bases."""
+    proved = settings["proved"]
+    order = 3 * proved["k_x"] + proved["k_c"]
+    return order, unbiased_constant(proved["n"], 3, order)

@@ -175,8 +175,8 @@ def accuracies(method: Method, problem: Problem, X: FloatArray, Y: FloatArray) -
 
 def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
     """Return coefficients (N, m) by solving on the best-scored atoms; zeros where that explains nothing."""
-    from maxsparse.recovery._refit import prepare
     from maxsparse.recovery.decode import decode_exact
+    from maxsparse.recovery.refit import prepare
 
     return decode_exact(prepare(Phi, float(np.finfo(np.float64).eps)), np.ascontiguousarray(Y), scores)[0]
 

@@ -127,7 +127,7 @@ def _recoverer(problem: Problem, Y: FloatArray) -> Result:
 
 
 def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
-    from maxsparse.recovery.scores import LearnedScores
+    from maxsparse.learned_sbl import LearnedScores
 
     return LearnedScores(problem.Phi)(np.asarray(Y, dtype=np.float64), problem.noise)[0]
 
@@ -135,7 +135,7 @@ def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
 @cache
 def _bundled_weights(*names: str) -> str:
     """Return a hash of bundled weights: only what uses them is measured again after they were trained anew."""
-    folder = resources.files("maxsparse.recovery") / "weights"
+    folder = resources.files("maxsparse.learned_sbl.weights")
     return "".join(hashlib.sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest()[:16] for name in names)
 
 

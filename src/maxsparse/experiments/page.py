@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from maxsparse._core.atomic import atomic_write
 from maxsparse.experiments.registry import names
-from maxsparse.files import atomic_write
 
 __all__ = ["write_pages"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxsparse import __version__, dictionaries
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork

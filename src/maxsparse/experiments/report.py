@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from maxsparse import __version__
+from maxsparse._core.atomic import atomic_write
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.experiment import UNTESTED, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.journal import plain
 from maxsparse.experiments.page import write_pages
-from maxsparse.files import atomic_write
 
 __all__ = ["write_report"]
 

@@ -11,8 +11,8 @@ from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, 
 from maxsparse.experiments.recipes import current_store
 from maxsparse.experiments.stereo_maps import WORST, draw_maps, packed
 from maxsparse.experiments.stereo_rigs import photographs, timed, trained_network
-from maxsparse.stereo.learned.store import bundled_path
 from maxsparse.stereo.methods import METHODS
+from maxsparse.stereo.reading_network.store import bundled_path
 
 LABELS = {
     "ls": "LS",

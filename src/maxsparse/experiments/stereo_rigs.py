@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__, stereo
+from maxsparse._core.atomic import atomic_write
 from maxsparse.experiments.recipes import Store
-from maxsparse.files import atomic_write
 
 if TYPE_CHECKING:
     from maxsparse.stereo import NormalMap, Scene

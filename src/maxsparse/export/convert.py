@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import __version__, metrics, signals
+from maxsparse._core.atomic import atomic_write
 from maxsparse._core.extras import needs
-from maxsparse.files import atomic_write
+from maxsparse._core.modelfile import kind_of
+from maxsparse.learned_sbl import LearnedScores
 from maxsparse.recovery.recoverer import SparseRecoverer
-from maxsparse.recovery.scores import LearnedScores
-from maxsparse.recovery.storage import load as load_recoverer
+from maxsparse.recovery.recoverer import load as load_recoverer
 from maxsparse.recovery.trained import TrainedScores
 
 if TYPE_CHECKING:
@@ -130,16 +130,7 @@ def to_onnx(
 
 def read_model(path: str | os.PathLike[str]) -> SparseRecoverer | Model:
     """Read a model file of either kind: a recoverer, or a network that ``maxsparse fit`` wrote."""
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{str(path)!r} is not a file")
-    try:
-        with safe_open(path, "numpy") as file:
-            header = json.loads((file.metadata() or {}).get("maxsparse", "null"))
-    except (SafetensorError, ValueError) as error:
-        raise ValueError(f"cannot read {str(path)!r}: it is damaged or not a safetensors file ({error})") from error
-    if isinstance(header, dict) and header.get("kind") == "network":
+    if kind_of(path) == "network":
         from maxsparse.networks import load
 
         return load(path)
@@ -175,10 +166,10 @@ def _graph(
 ) -> tuple[ModelProto, Scores, str]:
     """Return the graph, the same function computed here, and the network's name."""
     if isinstance(scorer, LearnedScores):
-        from maxsparse.export import learned_sbl
+        from maxsparse.learned_sbl import onnx
 
-        tables = learned_sbl.Tables.of(Phi, noise)
-        return learned_sbl.graph(scorer.weights, tables), learned_sbl.reference(scorer.weights, tables), "learned_sbl"
+        tables = onnx.Tables.of(Phi, noise)
+        return onnx.graph(scorer.weights, tables), onnx.reference(scorer.weights, tables), "learned_sbl"
     from maxsparse.export.trained import graph
 
     return graph(scorer), lambda Y: scorer(Y)[0], scorer.network.name

@@ -1,17 +1,10 @@
-"""Read arrays from untrusted files, and write files atomically."""
+"""Read arrays from untrusted files."""
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import hashlib
-import json
 import math
 import os
-import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -26,62 +19,6 @@ MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in (
 UNPACKED_RATIO = 200
 SMALL = 64 * 2**20
 MEMORY_LIMIT = 2**33  # bytes of an array read into memory
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file next to `path` and rename it to `path` only if the block succeeds.
-
-    After an error, Ctrl-C or a full disk the previous file is intact. The temporary file of a killed process is removed
-    when the same file is written again.
-    """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist; create it first")
-    for stale in target.parent.glob(f".{glob.escape(target.name)}.????????.part"):
-        _remove_if_nobody_writes(stale)
-    while True:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-        stream = temporary.open("xb")
-        if _lock(stream) and os.fstat(stream.fileno()).st_nlink > 0:
-            break
-        stream.close()  # another process removed it as a leftover before it was locked
-    try:
-        with stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            if os.name != "nt":
-                os.replace(temporary, target)  # while it is locked
-        if os.name == "nt":  # Windows cannot rename an open file
-            os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _lock(stream: IO[bytes]) -> bool:
-    """Lock a file until it is closed or the process ends; False if another process has the lock."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows
-        return True
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
-
-
-def _remove_if_nobody_writes(path: Path) -> None:
-    """Remove a temporary file that no process has locked."""
-    if os.name == "nt":
-        return
-    with contextlib.suppress(OSError), path.open("rb") as stream:
-        if _lock(stream):
-            path.unlink(missing_ok=True)
 
 
 def read_array(
@@ -189,7 +126,7 @@ def _read_csv(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[A
 
 
 def _read_parquet(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
-    from maxsparse.files._parquet import ParquetTable
+    from maxsparse.files.parquet import ParquetTable
 
     table = ParquetTable(path, key)
     _check_memory(table.shape, table.dtype)
@@ -197,7 +134,7 @@ def _read_parquet(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArr
 
 
 def _read_zarr(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:
-    from maxsparse.files._zarr import open_zarr
+    from maxsparse.files.zarr import open_zarr
 
     array = open_zarr(path, key, prefer)
     _check_memory(array.shape, array.dtype)
@@ -245,28 +182,6 @@ def check_npy_header(stream: IO[bytes], size: int | None) -> tuple[tuple[int, ..
     if size is not None and math.prod(int(length) for length in shape) * dtype.itemsize > size:
         raise ValueError(f"its header claims shape {shape} of {dtype}, more than the {size} bytes of the file")
     return shape, fortran_order, dtype
-
-
-def parse_json(text: Any) -> Any:
-    """Parse untrusted JSON: NaN, infinities, excessive nesting and invalid JSON raise ValueError."""
-
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is not a valid JSON number")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except (RecursionError, TypeError) as error:
-        raise ValueError(f"it is not valid JSON: {error}") from error
-
-
-def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of named arrays: names, types, shapes and bytes, in the order of the names."""
-    total = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
 
 
 def pick(names: list[str], key: str | None, prefer: tuple[str, ...]) -> str:

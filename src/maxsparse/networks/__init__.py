@@ -13,6 +13,7 @@ takes JSON-serialisable keyword arguments, and ``register("mine", Mine)``.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Iterable
 from typing import Any, cast
@@ -27,15 +28,15 @@ with needs("a trained network"):
 
 from maxsparse.networks.iht_net import IHTNet
 from maxsparse.networks.ista_net import ISTANet
-from maxsparse.networks.learned_sbl import LearnedSBL
 from maxsparse.networks.lstm import LSTM
 from maxsparse.networks.network import Network, SignalNetwork
 from maxsparse.networks.residual import Residual
 from maxsparse.networks.storage import Model, load, save
 
-__all__ = ["NETWORKS", "Model", "Network", "SignalNetwork", "build", "create", "load", "register", "save"]
+__all__ = ["NETWORKS", "Model", "Network", "SignalNetwork", "build", "create", "find", "load", "register", "save"]
 
-NETWORKS: dict[str, type[Network]] = {}
+# A class, or "module:class" where the class is in a part that builds on this one; it is imported when first used.
+NETWORKS: dict[str, type[Network] | str] = {}
 
 
 def register(name: str, network: type[Network]) -> None:
@@ -54,6 +55,27 @@ def register(name: str, network: type[Network]) -> None:
     NETWORKS[name] = network
 
 
+def find(name: str) -> type[Network]:
+    """Return the class of a network.
+
+    Parameters
+    ----------
+    name : str
+        A name in :data:`NETWORKS`.
+
+    Returns
+    -------
+    network : type
+    """
+    found = NETWORKS[check_choice(name, "network", tuple(NETWORKS))]
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        made: type[Network] = getattr(importlib.import_module(module), attribute)
+        made.name, NETWORKS[name] = name, made
+        return made
+    return found
+
+
 def create(name: str, **hyperparameters: Any) -> Network:
     """Create a network from its name and hyperparameters, with weights from torch's generator.
 
@@ -68,7 +90,7 @@ def create(name: str, **hyperparameters: Any) -> Network:
     -------
     network : Network
     """
-    network = NETWORKS[check_choice(name, "network", tuple(NETWORKS))]
+    network = find(name)
     check_hyperparameters(name, hyperparameters)
     try:
         return network(**hyperparameters)
@@ -78,7 +100,7 @@ def create(name: str, **hyperparameters: Any) -> Network:
 
 def check_hyperparameters(name: str, given: Iterable[str], but: tuple[str, ...] = ()) -> None:
     """Raise an error for hyperparameters that a network does not have, or that are in `but`."""
-    parameters = inspect.signature(NETWORKS[name]).parameters
+    parameters = inspect.signature(find(name)).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     known = [parameter for parameter in parameters if parameter not in but]
@@ -121,7 +143,7 @@ def build(
     """
     dictionary = check_dictionary(Phi)
     n, m = dictionary.shape
-    if not issubclass(NETWORKS[check_choice(name, "network", tuple(NETWORKS))], SignalNetwork):
+    if not issubclass(find(name), SignalNetwork):
         raise ValueError(f"network {name!r} is not for one dictionary; use create()")
     check_hyperparameters(name, hyperparameters, but=("n", "m"))
     with torch.random.fork_rng(devices=[]):
@@ -135,4 +157,4 @@ register("residual", Residual)
 register("ista_net", ISTANet)
 register("iht_net", IHTNet)
 register("lstm", LSTM)
-register("learned_sbl", LearnedSBL)
+NETWORKS["learned_sbl"] = "maxsparse.learned_sbl.model:LearnedSBL"

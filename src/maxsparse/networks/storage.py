@@ -1,28 +1,23 @@
-"""Model files: safetensors for the numbers, checked JSON for the rest. Reading one never runs code from it."""
+"""Networks in model files: their weights as tensors, their name and hyperparameters in the header."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from maxsparse import __version__
-from maxsparse.files import atomic_write, digest, parse_json
+from maxsparse._core import modelfile
+from maxsparse._core.modelfile import part
 from maxsparse.networks.network import Network
 
 __all__ = ["Header", "Model", "load", "read", "save", "write"]
 
-FORMAT = 1
 Header = dict[str, Any]
 
 
@@ -115,57 +110,15 @@ def rebuild(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header:
     return network.eval()
 
 
-def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Return the tensors under ``name/`` without that prefix."""
-    return {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}
-
-
-def plain_number(value: Any) -> Any:
-    """Return a number of numpy's as one that JSON can hold; for ``json.dumps(…, default=…)``."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"JSON cannot hold {type(value).__name__} objects such as {value!r}")
-
-
-def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Write tensors with a JSON header; an interrupted write leaves the previous file whole."""
-    plain = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    total = _digest(plain)
-    text = json.dumps(
-        {"format": FORMAT, "version": __version__, **header, "sha256": total}, allow_nan=False, default=plain_number
-    )
-    content = to_bytes(plain, metadata={"maxsparse": text})
-    with atomic_write(path) as stream:
-        stream.write(content)
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Header) -> None:
+    """Write tensors with a JSON header that has a ``kind``; an interrupted write leaves the previous file whole."""
+    modelfile.write(path, {key: value.detach().cpu().numpy() for key, value in tensors.items()}, header)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], Header]:
     """Read tensors and header of a file of that kind; say what is wrong with any other file."""
-    source = Path(path)
-    if not source.is_file():
-        raise FileNotFoundError(f"{str(source)!r} is not a file")
+    file = modelfile.read(path, kind)
     try:
-        with safe_open(source, framework="pt") as stream:
-            metadata = stream.metadata() or {}
-            tensors = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118  # not a mapping
-    except Exception as error:  # whatever a damaged file makes a parser raise
-        raise ValueError(f"cannot read {str(source)!r}: it is damaged or not a safetensors file ({error})") from error
-    if "maxsparse" not in metadata:
-        raise ValueError(f"cannot read {str(source)!r}: a safetensors file, but not one that maxsparse wrote")
-    try:
-        header = parse_json(metadata["maxsparse"])
-        written, found = header["format"], header["kind"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"cannot read {str(source)!r}: its header is damaged ({error})") from error
-    if written != FORMAT:
-        raise ValueError(f"cannot read {str(source)!r}: format {written!r}, this version reads format {FORMAT}")
-    if found != kind:
-        raise ValueError(f"{str(source)!r} holds a {found}, not a {kind}")
-    if "sha256" in header and header["sha256"] != _digest(tensors):
-        raise ValueError(f"{str(source)!r} is damaged: its arrays are not those that were written (SHA-256)")
-    return tensors, header
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    # numpy does not know every type that a tensor may have, but all of them are bytes.
-    return digest({key: value.reshape(-1).view(torch.uint8).numpy() for key, value in tensors.items()})
+        return {key: torch.from_numpy(array) for key, array in file.arrays.items()}, file.header
+    except TypeError as error:  # a type of number that torch does not have
+        raise ValueError(f"cannot read {file.source!r}: {error}") from error

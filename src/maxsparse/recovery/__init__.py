@@ -2,9 +2,8 @@
 
 from maxsparse.recovery.bounds import Bounds, noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify, spark_bound
-from maxsparse.recovery.recoverer import SparseRecoverer
+from maxsparse.recovery.recoverer import SparseRecoverer, load
 from maxsparse.recovery.steps import Recovery
-from maxsparse.recovery.storage import load
 
 __all__ = [
     "Bounds",

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse.recovery._refit import Problem, refit, tolerance
 from maxsparse.recovery._tableau import (
     build,
     equal_ratios,
@@ -24,6 +23,7 @@ from maxsparse.recovery._tableau import (
     random_unit,
     start_random,
 )
+from maxsparse.recovery.refit import Problem, refit, tolerance
 
 OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
 RESTART = 100  # steps on one tableau: few enough for its roundings, many enough for its price

@@ -31,7 +31,7 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky, dot
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_matrix, check_problem
-from maxsparse.recovery._refit import Problem, prepare, refit, tolerance
+from maxsparse.recovery.refit import Problem, prepare, refit, tolerance
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 

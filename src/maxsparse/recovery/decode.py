@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, times
 from maxsparse._core.threads import over_slices
-from maxsparse.recovery._refit import Problem, refit, tolerance
+from maxsparse.recovery.refit import Problem, refit, tolerance
 
 __all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
 
@@ -31,7 +31,7 @@ def decode_exact(
     Parameters
     ----------
     problem : Problem
-        From :func:`maxsparse.recovery._refit.prepare`.
+        From :func:`maxsparse.recovery.refit.prepare`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
     scores : ndarray of shape (N, m)

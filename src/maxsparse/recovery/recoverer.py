@@ -22,14 +22,14 @@ from maxsparse._core.validation import (
     check_number,
     check_signals,
 )
+from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled_weights
+from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
-from maxsparse.recovery._float32 import Weights
-from maxsparse.recovery._refit import Problem, prepare
-from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, check_weights
+from maxsparse.recovery.refit import Problem, prepare
 from maxsparse.recovery.steps import Recovery, Scorer, Steps, blank
 from maxsparse.recovery.trained import TrainedScores, check_name, train
 
-__all__ = ["SparseRecoverer"]
+__all__ = ["SparseRecoverer", "load"]
 
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 
@@ -137,7 +137,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             if training:
                 raise ValueError(f"network='learned_sbl' is tuned by minutes= alone, got {', '.join(training)}")
             if minutes > 0:
-                from maxsparse.training.learned_sbl import InterruptedTuning, tune
+                from maxsparse.learned_sbl.train import InterruptedTuning, tune
 
                 start, seed = as_arrays(self._weights()), self.random_state
                 try:
@@ -292,3 +292,37 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.requires_fit = False
         tags.input_tags.sparse = True
         return tags
+
+
+def load(path: str | os.PathLike[str]) -> SparseRecoverer:
+    """Load what :meth:`SparseRecoverer.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : SparseRecoverer
+        Ready to recover: the same answers as before, to the last bit.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import maxsparse as ms
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> ms.SparseRecoverer(ms.dictionaries.gaussian(10, 30, rng=0), budget="fast").save(path)
+    >>> ms.load(path).budget
+    'fast'
+    """
+    saved = storage.read(path)
+    network = "learned_sbl" if saved.trained is None else saved.trained.network.name
+    model = SparseRecoverer(saved.Phi, network=network, **saved.settings)
+    if saved.trained is None:
+        model.weights_, *later = saved.passes
+        model.later_weights_ = tuple(later)
+    else:
+        model.trained_ = saved.trained
+    model.preconditioner_ = saved.preconditioner
+    return model

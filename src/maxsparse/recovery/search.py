@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
-from maxsparse.recovery._refit import Problem
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
+from maxsparse.recovery.refit import Problem
 
 __all__ = ["BUDGETS", "Budget", "check_budget", "search"]
 
@@ -73,7 +73,7 @@ def search(
     Parameters
     ----------
     problem : Problem
-        From :func:`maxsparse.recovery._refit.prepare`.
+        From :func:`maxsparse.recovery.refit.prepare`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
     scores : ndarray of shape (N, m)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from maxsparse._core.linalg import residual_norms
 from maxsparse._core.validation import FloatArray, check_integer
-from maxsparse.recovery._refit import Problem
 from maxsparse.recovery.certificate import certify_rows, spark_bound
 from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.refit import Problem
 from maxsparse.recovery.search import Budget, check_budget, search
 from maxsparse.result import Result
 

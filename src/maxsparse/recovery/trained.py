@@ -57,9 +57,9 @@ class TrainedScores:
 
 def check_name(name: str) -> str:
     """Return `name` if it is that of a network made for one dictionary."""
-    from maxsparse.networks import NETWORKS, SignalNetwork
+    from maxsparse.networks import NETWORKS, SignalNetwork, find
 
-    known = [key for key, network in NETWORKS.items() if issubclass(network, SignalNetwork)]
+    known = [key for key in NETWORKS if issubclass(find(key), SignalNetwork)]
     if name not in known:
         choices = ", ".join(map(repr, ["learned_sbl", *known]))
         raise ValueError(f"network must be one of {choices}, or an object with scores(Y); got {name!r}")

@@ -149,8 +149,8 @@ def estimate_normals(
     """
     from maxsparse._core.threads import threads  # compiled code: loaded on first use
     from maxsparse.stereo.even_albedo import refit_evenly
+    from maxsparse.stereo.fitting.neighbours import decide
     from maxsparse.stereo.material import Material, fit_as_if_matt
-    from maxsparse.stereo.methods.neighbours import decide
 
     solver = find_method(method)
     check_options(method, options)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
+from maxsparse.stereo.fitting.consensus import lit_level
+from maxsparse.stereo.fitting.fit import Fit
+from maxsparse.stereo.fitting.kernels import fit as fit_readings
+from maxsparse.stereo.fitting.neighbours import lay_out
 from maxsparse.stereo.material import Material
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import fit as fit_readings
-from maxsparse.stereo.methods.consensus import lit_level
-from maxsparse.stereo.methods.neighbours import lay_out
 
 __all__ = ["refit_evenly"]
 

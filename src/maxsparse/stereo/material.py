@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods.consensus import lit_level
+from maxsparse.stereo.fitting.consensus import lit_level
+from maxsparse.stereo.fitting.fit import Fit
 
 __all__ = ["Material", "find_material", "fit_as_if_matt"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.atomic import atomic_write
 from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray, check_choice
-from maxsparse.files import atomic_write
 from maxsparse.stereo.integrate import check_camera
 
 __all__ = ["Mesh", "make_mesh", "write_mesh"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 from maxsparse.recovery import Recovery
 from maxsparse.recovery.certificate import ARGUMENTS
 from maxsparse.result import Result

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from maxsparse.files import atomic_write
+from maxsparse._core.atomic import atomic_write
 from maxsparse.streaming.chunk import Chunk
 
 __all__ = ["Parts", "parts_folder"]

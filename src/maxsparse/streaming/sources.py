@@ -95,7 +95,7 @@ class ZarrSource(Source):
     """An array in a zarr folder."""
 
     def __init__(self, path: Path, key: str | None, name: str) -> None:
-        from maxsparse.files._zarr import open_zarr
+        from maxsparse.files.zarr import open_zarr
 
         with _readable(repr(str(path))):
             self._array = open_zarr(path, key, ("Y",))
@@ -111,7 +111,7 @@ class ParquetSource(Source):
     """A parquet file, read by row groups."""
 
     def __init__(self, path: Path, key: str | None, name: str) -> None:
-        from maxsparse.files._parquet import ParquetTable
+        from maxsparse.files.parquet import ParquetTable
 
         with _readable(repr(str(path))):
             self._table = ParquetTable(path, key)

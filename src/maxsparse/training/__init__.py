@@ -29,8 +29,8 @@ and resumed gives bitwise identical results to an uninterrupted one, with the sa
 minutes is the exception: there the learning rate depends on the clock.
 
 :func:`fit` combines the three for one dictionary, and :func:`resume` continues after an interruption. Learned SBL,
-which works for every dictionary, has its own task (:class:`DictionariesTask`) in ``maxsparse.training.learned_sbl``,
-and so has the network of photometric stereo, in ``maxsparse.stereo.learned.train``.
+which works for every dictionary, has its own tasks in ``maxsparse.learned_sbl.tasks``, and so has the network of
+photometric stereo, in ``maxsparse.stereo.reading_network.train``.
 
 >>> import maxsparse as ms
 >>> from maxsparse import networks, training
@@ -51,7 +51,6 @@ with needs("training"):
 from maxsparse.training.budget import Report
 from maxsparse.training.checkpoint import checkpoint_path
 from maxsparse.training.data import SupportTask
-from maxsparse.training.data_dictionaries import DictionariesTask
 from maxsparse.training.fit import fit, resume
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.losses import LOSSES
@@ -62,7 +61,6 @@ from maxsparse.training.run import DivergenceError, Task
 __all__ = [
     "LOSSES",
     "PRESETS",
-    "DictionariesTask",
     "DivergenceError",
     "InterruptedTraining",
     "Report",

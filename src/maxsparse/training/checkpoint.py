@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maxsparse._core.modelfile import part
 from maxsparse.networks.network import Network
-from maxsparse.networks.storage import Header, part, read, write
+from maxsparse.networks.storage import Header, read, write
 
 __all__ = ["checkpoint_path", "read_checkpoint", "restore_generators", "restore_optimiser", "write_checkpoint"]
 

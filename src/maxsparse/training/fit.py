@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from maxsparse import signals
 from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_seed
-from maxsparse.networks import NETWORKS, SignalNetwork, build, check_hyperparameters
+from maxsparse.networks import SignalNetwork, build, check_hyperparameters, find
 from maxsparse.networks.storage import rebuild
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import checkpoint_path, read_checkpoint
@@ -86,8 +86,7 @@ def fit(
     """
     dictionary = check_dictionary(Phi)
     n, m = dictionary.shape
-    check_choice(network, "network", tuple(NETWORKS))
-    if not issubclass(NETWORKS[network], SignalNetwork):
+    if not issubclass(find(network), SignalNetwork):
         raise ValueError(f"network {network!r} is not for one dictionary; use train() with its task")
     chosen = preset_for(network, settings) if isinstance(settings, str) else settings
     if not isinstance(chosen, Settings):
@@ -164,7 +163,7 @@ def _say_how_to_resume(output: str | os.PathLike[str] | None, options: dict[str,
 def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:
     """Set the default loss, and the default output type for the loss."""
     if loss is None:
-        usual = inspect.signature(NETWORKS[network]).parameters["output"].default
+        usual = inspect.signature(find(network)).parameters["output"].default
         loss = "softmax" if hyperparameters.get("output", usual) == "logits" else "least_squares"
     hyperparameters.setdefault("output", OUTPUT_FOR[check_choice(loss, "loss", tuple(LOSSES))])
     return loss

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from maxsparse._core.validation import check_choice, check_integer, check_number
-from maxsparse.networks import NETWORKS
+from maxsparse.networks import find
 
 __all__ = ["PRESETS", "Settings", "preset_for"]
 
@@ -150,7 +150,7 @@ def preset_for(network: str, preset: str = "modern") -> Settings:
     >>> training.preset_for("residual").learning_rate, training.preset_for("ista_net").learning_rate
     (0.006, 0.001)
     """
-    made = NETWORKS[check_choice(network, "network", tuple(NETWORKS))]
+    made = find(network)
     settings = PRESETS[check_choice(preset, "settings", tuple(PRESETS))]
     return settings.but(learning_rate=made.learning_rate) if preset == "modern" else settings
 

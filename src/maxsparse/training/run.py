@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from maxsparse._core.modelfile import part, plain_number
 from maxsparse.networks import Network, save
-from maxsparse.networks.storage import part, plain_number
 from maxsparse.training.budget import Budget, Report
 from maxsparse.training.checkpoint import (
     checkpoint_path,

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from maxsparse._core.validation import check_choice
-from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.fitting.fit import Fit
 
 __all__ = ["METHODS", "Fit", "check_options", "find_method", "register"]
 
@@ -19,7 +19,7 @@ METHODS: dict[str, str | Callable[..., Fit]] = {
     "l1": "maxsparse.stereo.methods.l1",
     "sbl": "maxsparse.stereo.methods.sbl",
     "rnd4": "maxsparse.stereo.methods.rnd4",
-    "consensus": "maxsparse.stereo.methods.consensus",
+    "consensus": "maxsparse.stereo.fitting.consensus",
     "network": "maxsparse.stereo.methods.network",
     "auto": "maxsparse.stereo.methods.auto",
 }

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.learned.forward import refine
-from maxsparse.stereo.learned.rig import tuned_path
-from maxsparse.stereo.learned.start import first_guess
-from maxsparse.stereo.learned.store import bundled_weights, read_once
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods.redescending import Refit, redescending
+from maxsparse.stereo.fitting.fit import Fit
+from maxsparse.stereo.fitting.redescending import Refit, redescending
+from maxsparse.stereo.reading_network.forward import refine
+from maxsparse.stereo.reading_network.rig import tuned_path
+from maxsparse.stereo.reading_network.start import first_guess
+from maxsparse.stereo.reading_network.store import bundled_weights, read_once
 
 __all__ = ["auto"]
 
@@ -41,9 +41,9 @@ def auto(
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
     model : path or None, default=None
-        File of the network's weights, from ``python -m maxsparse.stereo.learned.train`` or from
-        :func:`maxsparse.stereo.learned.store.save_network`. None uses the bundled ones, which work for every rig,
-        unless `minutes` is given.
+        File of the network's weights, from ``python -m maxsparse.stereo.reading_network.train`` or from
+        :func:`maxsparse.stereo.reading_network.store.save_network`. None uses the bundled ones, which work for every
+        rig, unless `minutes` is given.
     minutes : float or None, default=None
         Time to fine-tune the bundled network to these lights, once per rig and training time; it is stored in the cache
         folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows the progress.
@@ -58,10 +58,10 @@ def auto(
 
     See Also
     --------
-    maxsparse.stereo.learned.model.ReadingNetwork : The network.
-    maxsparse.stereo.methods.consensus.consensus : The first fit, and the result if no network is bundled.
-    maxsparse.stereo.methods.redescending.redescending : The refit.
-    maxsparse.stereo.methods.neighbours.decide : Decides where the two disagree.
+    maxsparse.stereo.reading_network.model.ReadingNetwork : The network.
+    maxsparse.stereo.fitting.consensus.consensus : The first fit, and the result if no network is bundled.
+    maxsparse.stereo.fitting.redescending.redescending : The refit.
+    maxsparse.stereo.fitting.neighbours.decide : Decides where the two disagree.
     """
     if model is not None and minutes is not None:
         raise ValueError("give either model or minutes: a network from a file is not fine-tuned")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit, agreement
+from maxsparse.stereo.fitting.fit import Fit, agreement
 
 __all__ = ["ls"]
 

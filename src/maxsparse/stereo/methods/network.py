@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from maxsparse import dictionaries
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer
-from maxsparse.stereo.methods._fit import Fit, agreement
-from maxsparse.stereo.methods._kernels import fit_rows
+from maxsparse.stereo.fitting.fit import Fit, agreement
+from maxsparse.stereo.fitting.kernels import fit_rows
 from maxsparse.stereo.rig_files import made_once, rig_file
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit, agreement
-from maxsparse.stereo.methods._kernels import fit_rows
+from maxsparse.stereo.fitting.fit import Fit, agreement
+from maxsparse.stereo.fitting.kernels import fit_rows
 
 __all__ = ["rnd4"]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import cofactors, moments
+from maxsparse.stereo.fitting.fit import Fit
+from maxsparse.stereo.fitting.kernels import cofactors, moments
 
 __all__ = ["sbl"]
 

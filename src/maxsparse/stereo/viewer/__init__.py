@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.atomic import atomic_write
 from maxsparse._core.validation import FloatArray
-from maxsparse.files import atomic_write
 from maxsparse.stereo.estimate import NormalMap
 from maxsparse.stereo.mesh import Mesh, make_mesh
 

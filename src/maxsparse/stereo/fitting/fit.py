@@ -31,7 +31,7 @@ class Fit:
         From 0 to 1.
     rivals : ndarray of shape (P, K, 3) or None
         Other possible normals of a pixel, scaled by the albedo; zero where there is none. Once all pixels of a scene
-        are fitted, neighbours decide (:func:`maxsparse.stereo.methods.neighbours.decide`).
+        are fitted, neighbours decide (:func:`maxsparse.stereo.fitting.neighbours.decide`).
     """
 
     normals: FloatArray

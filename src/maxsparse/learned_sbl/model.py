@@ -13,23 +13,31 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import Tensor, nn
 
 from maxsparse import theory
 from maxsparse._core.validation import FloatArray, check_integer
-from maxsparse.networks.network import Network
+from maxsparse.learned_sbl import packed
+from maxsparse.learned_sbl.spec import (
+    EARLIER,
+    FEATURES,
+    HEAD_LAMBDA,
+    HEAD_START,
+    ITERATIONS,
+    LOG_FLOOR,
+    SCALE,
+    TINY,
+)
+from maxsparse.networks import Network
 
 __all__ = ["LearnedSBL", "Whitened", "whiten"]
 
-LOG_FLOOR = -16.0  # of log γ: below it an atom is switched off for good, which no iteration can undo in float32
-SCALE = 0.2  # brings logarithms to the size that the perceptron's initial weights expect
-TINY = 1e-8
 OUTLIER = 2.0
-FEATURES = 4  # log γ, log u², log q, γq
-EARLIER = 8.0  # logits of an earlier pass are divided by this, and cut at 1
-HEAD_START = 16
-HEAD_LAMBDA = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +108,9 @@ class LearnedSBL(Network):
         Numbers that an atom tells its competitors.
     """
 
-    def __init__(self, *, iterations: int = 16, state: int = 12, hidden: int = 48, heads: int = 0) -> None:
+    name = "learned_sbl"
+
+    def __init__(self, *, iterations: int = ITERATIONS, state: int = 12, hidden: int = 48, heads: int = 0) -> None:
         sizes = {"iterations": iterations, "state": state, "hidden": hidden}
         super().__init__(
             **sizes, **({"heads": heads} if heads else {})
@@ -225,11 +235,9 @@ class _SblStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gamma: Tensor, Z: Tensor, c: Tensor, Q: Tensor, outer: Tensor) -> tuple[Tensor, ...]:
-        from maxsparse.networks import _packed  # numba: loaded only when used
-
         (B, n), triangle = Z.shape, _triangle(Z.shape[1])
         S = outer.T @ gamma.T
-        _packed.invert(S.numpy(), c.T.contiguous().numpy())
+        packed.invert(S.numpy(), c.T.contiguous().numpy())
         q = (S * triangle.copies).T @ outer.T
         Sinv = S.T.index_select(1, triangle.full).view(B, n, n)
         v = (Sinv @ Z[:, :, None]).view(B, n)

@@ -1,7 +1,7 @@
 """Train the network of ``auto`` on synthetic readings for every rig, or fine-tune it to one.
 
-``python -m maxsparse.stereo.learned.train OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
-next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
+``python -m maxsparse.stereo.reading_network.train OUTPUT`` keeps the best weights in OUTPUT, from the first validation
+on, and next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
 identical.
 """
 
@@ -25,10 +25,10 @@ with needs("training"):
 
 from maxsparse import training
 from maxsparse._core.validation import FloatArray, RandomState, check_integer, check_number, check_seed
-from maxsparse.stereo.learned.model import ReadingNetwork, Refined
-from maxsparse.stereo.learned.start import Start, first_guess
-from maxsparse.stereo.learned.store import load_network
-from maxsparse.stereo.learned.synthesis import Readings, sample_lights, sample_readings
+from maxsparse.stereo.reading_network.model import ReadingNetwork, Refined
+from maxsparse.stereo.reading_network.start import Start, first_guess
+from maxsparse.stereo.reading_network.store import load_network
+from maxsparse.stereo.reading_network.synthesis import Readings, sample_lights, sample_readings
 from maxsparse.stereo.scene import check_lights
 from maxsparse.training.command import run
 from maxsparse.training.processes import share
@@ -217,7 +217,9 @@ def main(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     task = ReadingsTask(rng=seed)
-    run(network, task, SETTINGS, output, "stereo.learned.train", steps=steps, minutes=minutes, n_threads=threads)
+    run(
+        network, task, SETTINGS, output, "stereo.reading_network.train", steps=steps, minutes=minutes, n_threads=threads
+    )
 
 
 if __name__ == "__main__":

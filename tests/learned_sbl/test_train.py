@@ -12,20 +12,21 @@ import torch
 import typer
 
 from maxsparse import SparseRecoverer, dictionaries, networks, training
-from maxsparse.recovery.scores import as_arrays, bundled_weights, read_weights
-from maxsparse.training import checkpoint_path, data_dictionaries, learned_sbl, loop
+from maxsparse.learned_sbl import bundled_weights, draw, read_weights, tasks, train
+from maxsparse.learned_sbl.spec import as_arrays
+from maxsparse.learned_sbl.tasks import DictionariesTask
+from maxsparse.training import checkpoint_path, loop
 from maxsparse.training.checkpoint import read_checkpoint
-from maxsparse.training.data_dictionaries import DictionariesTask
 
 SMALL = {"iterations": 4, "state": 2, "hidden": 6}
 PHI = dictionaries.decaying(8, 20, rng=0)
-QUICK = learned_sbl.SETTINGS.but(rounds=4, learning_rate=1e-2)
+QUICK = train.SETTINGS.but(rounds=4, learning_rate=1e-2)
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(data_dictionaries, "ATOMS_PER_BATCH", 400)
+    monkeypatch.setattr(tasks, "ATOMS_PER_BATCH", 400)
 
 
 def network():
@@ -33,10 +34,10 @@ def network():
     return networks.create("learned_sbl", **SMALL)
 
 
-@pytest.mark.parametrize("kind", data_dictionaries.KINDS)
+@pytest.mark.parametrize("kind", draw.KINDS)
 def test_every_kind_gives_a_usable_dictionary(kind):
     for seed in range(5):
-        Phi = data_dictionaries.KINDS[kind][1](np.random.default_rng(seed), 12, 30)
+        Phi = draw.KINDS[kind][1](np.random.default_rng(seed), 12, 30)
         assert Phi.shape[0] == 12
         assert np.isfinite(Phi).all()
         assert np.linalg.matrix_rank(Phi) >= 11
@@ -47,7 +48,7 @@ def test_a_batch_is_a_function_of_seed_and_number():
     (a, first), (b, _), (c, _) = (DictionariesTask(rng=0).batch(number, 256, whole, CPU) for number in (5, 5, 6))
     assert torch.equal(a.Z, b.Z)
     assert a.Z.shape != c.Z.shape or not torch.equal(a.Z, c.Z)
-    assert len(first) == data_dictionaries.signals_per_batch(first.shape[1])
+    assert len(first) == tasks.signals_per_batch(first.shape[1])
     inputs, support = DictionariesTask(PHI, noisy_share=1.0, rng=0).batch(1, 256, whole, CPU)
     assert inputs.noise is not None
     assert support.shape == (32, 20)
@@ -124,7 +125,7 @@ def problems(monkeypatch):
 @pytest.mark.parametrize("deadline", [0, 5, 11])
 def test_a_killed_command_goes_on_to_the_same_bits(tmp_path, monkeypatch, problems, deadline):
     sizes = {"steps": 12, "state": 2, "hidden": 6, "rate": 1e-2}
-    learned_sbl.main(tmp_path / "whole.safetensors", **sizes)
+    train.main(tmp_path / "whole.safetensors", **sizes)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.1)  # checkpoints at odd moments too, not only after validations
     batch = DictionariesTask.batch
 
@@ -137,9 +138,9 @@ def test_a_killed_command_goes_on_to_the_same_bits(tmp_path, monkeypatch, proble
     with monkeypatch.context() as patch:
         patch.setattr(DictionariesTask, "batch", dying)
         with pytest.raises(Killed):
-            learned_sbl.main(output, **sizes)
+            train.main(output, **sizes)
     assert checkpoint_path(output).exists()
-    learned_sbl.main(output, **sizes)
+    train.main(output, **sizes)
     assert not checkpoint_path(output).exists()
     assert output.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
     model = networks.load(output)
@@ -157,9 +158,9 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch, problems,
 
     monkeypatch.setattr(DictionariesTask, "batch", dying)
     with pytest.raises(Killed):
-        learned_sbl.main(output, steps=4, state=2, hidden=6)
+        train.main(output, steps=4, state=2, hidden=6)
     with pytest.raises(typer.Exit):
-        learned_sbl.main(output, steps=4, state=3, hidden=6)
+        train.main(output, steps=4, state=3, hidden=6)
     assert "belongs to another run: its hyperparameters" in capsys.readouterr().err
 
 
@@ -175,14 +176,14 @@ def test_a_run_for_one_dictionary_does_not_go_on_without_it(tmp_path, monkeypatc
 
 def test_a_finished_model_and_a_missing_folder_are_named(tmp_path, problems, capsys):
     output = tmp_path / "m.safetensors"
-    learned_sbl.main(output, steps=1, state=2, hidden=6)
+    train.main(output, steps=1, state=2, hidden=6)
     content = output.read_bytes()
     with pytest.raises(typer.Exit):
-        learned_sbl.main(output, steps=2, state=2, hidden=6)
+        train.main(output, steps=2, state=2, hidden=6)
     assert "m.safetensors' is finished; remove it to train again" in capsys.readouterr().err
     assert output.read_bytes() == content
     with pytest.raises(typer.Exit):
-        learned_sbl.main(tmp_path / "nowhere" / "m.safetensors", steps=1)
+        train.main(tmp_path / "nowhere" / "m.safetensors", steps=1)
     assert "nowhere' does not exist; create it first" in capsys.readouterr().err
 
 
@@ -193,7 +194,7 @@ def test_it_is_not_trained_for_one_dictionary_by_fit():
 
 def tune(**options):
     weights = as_arrays(bundled_weights())
-    return weights, learned_sbl.tune(PHI, weights, **options)
+    return weights, train.tune(PHI, weights, **options)
 
 
 def test_tuning_gives_the_average_and_leaves_the_threads_alone(monkeypatch):
@@ -226,7 +227,7 @@ def test_interrupted_tuning_gives_the_average_so_far(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(training.run.Run, "step", interrupted)
-    with pytest.raises(learned_sbl.InterruptedTuning, match="of 5 minutes") as stop:
+    with pytest.raises(train.InterruptedTuning, match="of 5 minutes") as stop:
         tune(minutes=5)
     np.testing.assert_array_equal(stop.value.weights["first.weight"], averages[-1].numpy())
 
@@ -235,12 +236,12 @@ def test_two_processes_train_it(tmp_path):
     output, code = tmp_path / "m.safetensors", tmp_path / "run.py"
     code.write_text(
         "from pathlib import Path\n"
-        "from maxsparse.training import data_dictionaries, learned_sbl\n"
+        "from maxsparse.learned_sbl import tasks, train\n"
         "from maxsparse import dictionaries\n"
         "Phi = dictionaries.decaying(8, 20, rng=0)\n"
-        "data_dictionaries.DictionariesTask._problems = lambda self: [('small', Phi, [2])]\n"
-        "data_dictionaries.ATOMS_PER_BATCH = 400\n"
-        f"learned_sbl.main(Path({str(output)!r}), steps=6, state=2, hidden=6)\n"
+        "tasks.DictionariesTask._problems = lambda self: [('small', Phi, [2])]\n"
+        "tasks.ATOMS_PER_BATCH = 400\n"
+        f"train.main(Path({str(output)!r}), steps=6, state=2, hidden=6)\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(code)]
     done = subprocess.run(

@@ -5,26 +5,15 @@ Arrays are (channel, atom), so that every loop runs over neighbouring atoms and 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse.learned_sbl.spec import LOG_FLOOR, Weights
 
-LOG_FLOOR = -16.0  # as in the network
 f32 = np.float32
-
-
-class Weights(NamedTuple):
-    """Weights of a :class:`LearnedSBL`, each C-contiguous float32."""
-
-    first: NDArray[np.float32]  # (hidden, features + state + heads)
-    context: NDArray[np.float32]  # (hidden, features + state + 1)
-    moment: NDArray[np.float32]  # (iterations, hidden)
-    last: NDArray[np.float32]  # (2 + state + heads, hidden)
-    last_bias: NDArray[np.float32]  # (2 + state + heads,)
-    log_lambda: NDArray[np.float32]  # (iterations,)
 
 
 @kernel(fast=True, inline=True)

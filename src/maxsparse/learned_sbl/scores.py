@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,76 +12,15 @@ from maxsparse._core.linalg import times
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.files import parse_json
-from maxsparse.recovery._float32 import Weights
-from maxsparse.recovery._learned_sbl import FEATURES, score_rows
+from maxsparse.learned_sbl.kernels import score_rows
+from maxsparse.learned_sbl.spec import ITERATIONS, Weights, as_arrays
+from maxsparse.learned_sbl.weights import bundled_weights
 
-__all__ = ["LearnedScores", "bundled_later", "bundled_weights", "noise_levels", "read_weights"]
+__all__ = ["LearnedScores", "noise_levels"]
 
-ITERATIONS = 16
 MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
-MOST_LOG_LAMBDA = 40.0
 WORK = 100_000_000  # n²m of all signals in one compiled call: well under a second, so that Ctrl-C is heard
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
-# How the arrays are called in a file, in the order of the fields of Weights.
-NAMES = ("first.weight", "context.weight", "moment", "last.weight", "last.bias", "log_lambda")
-
-
-def bundled_weights() -> Weights:
-    """Return the weights that come with the package: trained on many dictionaries, none of them yours."""
-    return _bundled("learned_sbl")
-
-
-def bundled_later() -> tuple[Weights, ...]:
-    """Return the weights of the passes after the first, each trained on what all before it leave open."""
-    return _bundled("second_pass"), _bundled("third_pass")
-
-
-def _bundled(name: str) -> Weights:
-    with resources.as_file(resources.files("maxsparse.recovery") / "weights" / f"{name}.safetensors") as path:
-        return read_weights(path)
-
-
-def read_weights(path: Path) -> Weights:
-    """Read and check weights: the bundled file, or a model file that a training command wrote."""
-    from safetensors import safe_open
-
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata() or {}
-        tensors = {name.removeprefix("weights/"): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = parse_json(metadata.get("maxsparse", "null"))
-    trained = isinstance(header, dict) and (header.get("kind"), header.get("network")) == ("network", "learned_sbl")
-    if "learned_sbl" not in metadata and not trained:
-        raise ValueError(f"{str(path)!r} holds no weights of learned SBL")
-    return check_weights(tensors, str(path))
-
-
-def check_weights(tensors: dict[str, NDArray[Any]], source: str) -> Weights:
-    """Return named arrays as Weights, if their shapes fit together and every number is finite."""
-    missing = [name for name in NAMES if name not in tensors]
-    if missing:
-        raise ValueError(f"{source!r} lacks the weights {', '.join(missing)}")
-    weights = Weights(*(np.ascontiguousarray(tensors[name], dtype=np.float32) for name in NAMES))
-    if weights.first.ndim != 2 or weights.moment.ndim != 2:
-        raise ValueError(f"{source!r}: weights must be matrices")
-    (hidden, inputs), seen, T = weights.first.shape, weights.context.shape[-1] - 1, weights.moment.shape[0]
-    if not FEATURES < seen <= inputs:
-        raise ValueError(f"{source!r}: {inputs} inputs of an atom, {seen} in the mean over atoms cannot be")
-    outputs = inputs - FEATURES + 2
-    shapes = ((hidden, inputs), (hidden, seen + 1), (T, hidden), (outputs, hidden), (outputs,), (T,))
-    for name, array, shape in zip(NAMES, weights, shapes, strict=True):
-        if array.shape != shape or 0 in shape:
-            raise ValueError(f"{source!r}: {name} has shape {array.shape}, the others ask for {shape}")
-        if not np.isfinite(array).all():
-            raise ValueError(f"{source!r}: {name} holds numbers that are not finite")
-    if np.abs(weights.log_lambda).max() > MOST_LOG_LAMBDA:
-        raise ValueError(f"{source!r}: log_lambda beyond ±{MOST_LOG_LAMBDA:g} cannot be computed with")
-    return weights
-
-
-def as_arrays(weights: Weights) -> dict[str, NDArray[np.float32]]:
-    """Return weights under the names they have in a file."""
-    return dict(zip(NAMES, weights, strict=True))
 
 
 class LearnedScores:
@@ -105,7 +42,7 @@ class LearnedScores:
     Examples
     --------
     >>> import maxsparse as ms
-    >>> from maxsparse.recovery.scores import LearnedScores
+    >>> from maxsparse.learned_sbl import LearnedScores
     >>> Phi = ms.dictionaries.decaying(20, 100, rng=5)
     >>> X, Y = ms.signals.sample(Phi, 200, sparsity=4, rng=1)
     >>> ms.metrics.strict_accuracy(X, LearnedScores(Phi)(Y)[0]) > 0.9

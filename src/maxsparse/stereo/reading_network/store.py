@@ -1,28 +1,26 @@
-"""The network's file: the common model format, or the older one of the bundled weights; no pickle."""
+"""The network's model file, for training and for compiled code."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core import modelfile
 from maxsparse._core.extras import needs
 from maxsparse._core.validation import check_integer
-from maxsparse.files import parse_json
-from maxsparse.stereo.learned.forward import weights_of
+from maxsparse.stereo.reading_network.forward import weights_of
 
 if TYPE_CHECKING:
-    from maxsparse.stereo.learned.model import ReadingNetwork
+    from maxsparse.stereo.reading_network.model import ReadingNetwork
 
 __all__ = ["bundled_path", "bundled_weights", "load_network", "read_once", "save_network"]
 
-FORMAT = "maxsparse-reading-network-1"
 SIZES = ("rounds", "width", "state")
 LARGEST = 1024  # of each of them
 
@@ -55,7 +53,7 @@ def load_network(path: str | os.PathLike[str]) -> ReadingNetwork:
     with needs("training"):
         import torch
 
-    from maxsparse.stereo.learned.model import ReadingNetwork
+    from maxsparse.stereo.reading_network.model import ReadingNetwork
 
     arrays, sizes = _read(path)
     try:
@@ -77,7 +75,7 @@ def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...
 
 def bundled_path() -> Path:
     """Return the path of the bundled weights, whether the file exists or not."""
-    return Path(str(resources.files("maxsparse.stereo.learned") / "weights.safetensors"))
+    return Path(str(resources.files("maxsparse.stereo.reading_network") / "weights.safetensors"))
 
 
 @lru_cache(maxsize=1)
@@ -101,25 +99,11 @@ def _weights_at(path: str, changed: int) -> tuple[NDArray[np.float32], ...]:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[np.float32]], dict[str, int]]:
-    from safetensors import safe_open
-
     try:
-        with safe_open(os.fspath(path), framework="np") as stream:
-            metadata = stream.metadata() or {}
-            if (found := _sizes(metadata)) is None:
-                raise ValueError(f"{os.fspath(path)!r} is not a network for photometric stereo")
-            sizes = {name: check_integer(int(found[name]), name, low=1, high=LARGEST) for name in SIZES}
-            names = [name for name in stream.keys() if not name.startswith("arrays/")]  # noqa: SIM118
-            return {name.removeprefix("weights/"): stream.get_tensor(name) for name in names}, sizes
-    except Exception as error:  # parsers raise anything for a damaged file
+        file = modelfile.read(path, "network")
+        if file.header.get("network") != "reading":
+            raise ValueError("it is not a network for photometric stereo")
+        sizes = {name: check_integer(file.header["hyperparameters"][name], name, low=1, high=LARGEST) for name in SIZES}
+    except (KeyError, TypeError, ValueError, FileNotFoundError) as error:
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
-
-
-def _sizes(metadata: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return the sizes: from the metadata in the bundled and older files, else from the model header."""
-    if metadata.get("format") == FORMAT:
-        return metadata
-    header = parse_json(metadata.get("maxsparse", "null"))
-    if isinstance(header, dict) and (header.get("kind"), header.get("network")) == ("network", "reading"):
-        return dict(header["hyperparameters"])
-    return None
+    return modelfile.part(file.arrays, "weights"), sizes

@@ -1,9 +1,9 @@
 """Learned SBL compiled for inference: float32, one signal at a time, what it touches in the first-level caches.
 
-The network itself is :class:`maxsparse.networks.learned_sbl.LearnedSBL`; a test holds the two together.
+The network itself is :class:`maxsparse.learned_sbl.model.LearnedSBL`; a test holds the two together.
 
-The arithmetic is in :mod:`maxsparse.recovery._float32`. A signal's scores have the same bits whatever the batch it is
-in and however many threads run.
+The arithmetic is in :mod:`maxsparse.learned_sbl.arithmetic`. A signal's scores have the same bits whatever the batch
+it is in and however many threads run.
 """
 
 from __future__ import annotations
@@ -14,22 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse.recovery._float32 import (
-    LOG_FLOOR,
-    Weights,
-    attention,
-    exp,
-    f32,
-    log,
-    normalise,
-    perceptron,
-    sbl_step,
-)
-
-FEATURES = 4
-# As in the network:
-SCALE, TINY, EARLIER = 0.2, 1e-8, 8.0
-HEAD_START, HEAD_LAMBDA = 16, 1e-5
+from maxsparse.learned_sbl.arithmetic import attention, exp, f32, log, normalise, perceptron, sbl_step
+from maxsparse.learned_sbl.spec import EARLIER, FEATURES, HEAD_LAMBDA, HEAD_START, LOG_FLOOR, SCALE, TINY, Weights
 
 
 class Scratch(NamedTuple):

@@ -10,11 +10,11 @@ import torch
 
 from maxsparse import networks, stereo
 from maxsparse.metrics import angular_error
-from maxsparse.stereo.learned.forward import refine
-from maxsparse.stereo.learned.model import ReadingNetwork
-from maxsparse.stereo.learned.start import first_guess
-from maxsparse.stereo.learned.store import bundled_path, load_network, load_weights, save_network
-from maxsparse.stereo.learned.synthesis import sample_lights, sample_readings
+from maxsparse.stereo.reading_network.forward import refine
+from maxsparse.stereo.reading_network.model import ReadingNetwork
+from maxsparse.stereo.reading_network.start import first_guess
+from maxsparse.stereo.reading_network.store import bundled_path, load_network, load_weights, save_network
+from maxsparse.stereo.reading_network.synthesis import sample_lights, sample_readings
 
 LIGHTS = stereo.hemisphere_lights(18, rng=5)
 
@@ -139,7 +139,7 @@ def test_the_file_keeps_everything_and_refuses_what_it_is_not(stirred, tmp_path)
     from safetensors.torch import save_file
 
     save_file({"a": torch.zeros(2)}, path, metadata={"format": "other"})
-    with pytest.raises(ValueError, match="not a network for photometric stereo"):
+    with pytest.raises(ValueError, match="not one that maxsparse wrote"):
         load_network(path)
     sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "999999", "state": "12"}
     save_file({"a": torch.zeros(2)}, path, metadata=sizes)

@@ -1,30 +1,46 @@
 """Train learned SBL on many dictionaries, to generalise to unseen ones, or fine-tune it to one.
 
-``python -m maxsparse.training.learned_sbl OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
+``python -m maxsparse.learned_sbl.train OUTPUT`` keeps the best weights in OUTPUT, from the first validation on, and
 next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
 identical.
+
+``--after 1`` trains the second pass, from the weights of the first; ``--after 2`` the third. The network sees the
+logits of the previous pass besides the signal, and only signals whose support no pass so far has found. So it learns what
+to do when the obvious answer is wrong, and how sure to be of it: its log odds guide the search.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import torch
 import typer
 from numpy.typing import NDArray
 
-from maxsparse.networks import create
-from maxsparse.networks.learned_sbl import LearnedSBL
+from maxsparse._core.extras import needs
+
+with needs("training"):
+    import torch
+    from torch import nn
+
+from maxsparse.learned_sbl.model import LearnedSBL
+from maxsparse.learned_sbl.spec import Weights, as_arrays
+from maxsparse.learned_sbl.tasks import (
+    MOST_SIGNALS,
+    NOISY_SHARE,
+    DictionariesTask,
+    OpenSignalsTask,
+    signals_per_batch,
+)
+from maxsparse.learned_sbl.weights import bundled_later, bundled_weights
 from maxsparse.training.command import run
-from maxsparse.training.data_dictionaries import MOST_SIGNALS, NOISY_SHARE, DictionariesTask, signals_per_batch
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.presets import Settings
 from maxsparse.training.run import DivergenceError
 
-__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "settings_for", "tune"]
+__all__ = ["SETTINGS", "TUNING", "InterruptedTuning", "settings_for", "tune", "widen"]
 
 WARMUP_STEPS = 100
 # Weights averaged over the last thousand steps vary less than the latest ones.
@@ -33,6 +49,19 @@ SETTINGS = Settings(
 )
 # One validation, at the end: the caller gets the final weights.
 TUNING = SETTINGS.but(learning_rate=2e-3, rounds=1)
+NEW_WEIGHTS = 0.1  # their size relative to that of the usual initial weights: enough to learn from, no harm
+
+
+class Plan(NamedTuple):
+    """How a pass of the package was trained."""
+
+    steps: int
+    rate: float
+    sizes: dict[str, int]
+
+
+FIRST = Plan(40_000, SETTINGS.learning_rate, {})
+LATER = Plan(20_000, 2.5e-3, {"state": 16, "hidden": 64, "heads": 4})
 
 
 class InterruptedTuning(InterruptedTraining):
@@ -99,21 +128,58 @@ def _arrays(network: LearnedSBL) -> dict[str, NDArray[np.float32]]:
     return {name: value.numpy() for name, value in network.state_dict().items()}
 
 
+@torch.no_grad()
+def widen(network: LearnedSBL, weights: Weights) -> None:
+    """Start a network from the weights of a smaller one, of which it first gives all but the same answers.
+
+    Parameters
+    ----------
+    network : LearnedSBL
+        Changed in place. What it has beyond the smaller one keeps a small part of its initial weights.
+    weights : Weights
+        With as many iterations, and without heads unless all sizes are the same.
+    """
+    small = {name: torch.from_numpy(array) for name, array in as_arrays(weights).items()}
+    if all(value.shape == small[name].shape for name, value in network.state_dict().items()):
+        network.load_state_dict(small)
+        return
+    (hidden, seen), outputs = small["first.weight"].shape, len(small["last.bias"])
+    network.first.weight[:hidden, seen:] *= NEW_WEIGHTS
+    network.first.weight[:hidden, :seen] = small["first.weight"]
+    network.context.weight[:hidden, seen:-1] *= NEW_WEIGHTS
+    network.context.weight[:hidden, :seen] = small["context.weight"][:, :-1]
+    network.context.weight[:hidden, -1] = small["context.weight"][:, -1]
+    network.moment[:, :hidden] = small["moment"]
+    nn.init.normal_(network.last.weight[outputs:], std=NEW_WEIGHTS * network.last.in_features**-0.5)
+    network.last.weight[:outputs, :hidden] = small["last.weight"]
+    network.last.bias[:outputs] = small["last.bias"]
+    network.log_lambda.copy_(small["log_lambda"])
+
+
 def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
-    steps: Annotated[int, typer.Option(min=1, help="Total number of batches.")] = 40_000,
+    after: Annotated[int, typer.Option(min=0, max=2, help="Bundled passes before it: 1 for the second pass.")] = 0,
+    steps: Annotated[int | None, typer.Option(min=1, help="Total number of batches.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after this time, if earlier.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dictionaries and signals.")] = 0,
-    rate: Annotated[float, typer.Option(min=0.0, help="Learning rate.")] = SETTINGS.learning_rate,
-    state: Annotated[int, typer.Option(min=1, help="Size of the state of an atom.")] = 12,
-    hidden: Annotated[int, typer.Option(min=1, help="Width of the perceptron.")] = 48,
+    rate: Annotated[float | None, typer.Option(min=0.0, help="Learning rate.")] = None,
+    state: Annotated[int | None, typer.Option(min=1, help="Size of the state of an atom.")] = None,
+    hidden: Annotated[int | None, typer.Option(min=1, help="Width of the perceptron.")] = None,
 ) -> None:
     """Train on one core; resume if there is a checkpoint next to OUTPUT."""
+    usual = FIRST if after == 0 else LATER
+    asked = {"state": state, "hidden": hidden}
+    sizes = usual.sizes | {name: size for name, size in asked.items() if size is not None}
+    steps = usual.steps if steps is None else steps
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = create("learned_sbl", state=state, hidden=hidden)
-    task = DictionariesTask(rng=seed)
-    run(network, task, settings_for(steps, rate), output, "training.learned_sbl", steps=steps, minutes=minutes)
+        network = LearnedSBL(**sizes)
+        passes = (bundled_weights(), *bundled_later())[:after]
+        if passes:
+            widen(network, passes[-1])
+    task = OpenSignalsTask(passes, rng=seed) if passes else DictionariesTask(rng=seed)
+    settings = settings_for(steps, usual.rate if rate is None else rate)
+    run(network, task, settings, output, "learned_sbl.train", steps=steps, minutes=minutes)
 
 
 def settings_for(steps: int, rate: float) -> Settings:

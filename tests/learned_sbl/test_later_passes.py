@@ -6,18 +6,20 @@ import torch
 
 import maxsparse as ms
 from maxsparse import dictionaries, signals
-from maxsparse.networks.learned_sbl import LearnedSBL, whiten
-from maxsparse.recovery import train_later_passes
-from maxsparse.recovery.scores import LearnedScores, as_arrays, bundled_later, bundled_weights, read_weights
-from maxsparse.recovery.train_later_passes import OpenSignalsTask, widen
-from maxsparse.training import data_dictionaries, learned_sbl, train
+from maxsparse.learned_sbl import LearnedScores, bundled_later, bundled_weights, read_weights, tasks
+from maxsparse.learned_sbl import train as learned
+from maxsparse.learned_sbl.model import LearnedSBL, whiten
+from maxsparse.learned_sbl.spec import as_arrays
+from maxsparse.learned_sbl.tasks import OpenSignalsTask
+from maxsparse.learned_sbl.train import widen
+from maxsparse.training import train
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(data_dictionaries, "ATOMS_PER_BATCH", 400)
+    monkeypatch.setattr(tasks, "ATOMS_PER_BATCH", 400)
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -53,7 +55,7 @@ def test_the_earlier_logits_are_those_of_the_first_pass():
 
 
 def test_a_widened_network_gives_the_same_answers(monkeypatch):
-    monkeypatch.setattr(train_later_passes, "NEW_WEIGHTS", 0.0)
+    monkeypatch.setattr(learned, "NEW_WEIGHTS", 0.0)
     weights = bundled_weights()
     small, large = LearnedSBL(), LearnedSBL(state=15, hidden=53, heads=2)
     small.load_state_dict({name: torch.from_numpy(array) for name, array in as_arrays(weights).items()})
@@ -73,7 +75,7 @@ def test_it_trains_in_the_common_loop(tmp_path):
     network = LearnedSBL(state=14, hidden=50, heads=1)
     widen(network, bundled_weights())
     task = OpenSignalsTask([bundled_weights()], validation_signals=5, rng=0)
-    settings = learned_sbl.SETTINGS.but(rounds=2, batch_size=16)
+    settings = learned.SETTINGS.but(rounds=2, batch_size=16)
     before = network.first.weight.clone()
     report = train(network, task, settings, samples=4 * 16, output=tmp_path / "second.safetensors", n_threads=1)
     assert report.finished

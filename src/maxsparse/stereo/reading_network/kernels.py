@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows
-from maxsparse.stereo.methods._kernels import cofactors, moments
+from maxsparse.stereo.fitting.kernels import cofactors, moments
 
 N_FEATURES = 12  # of a reading
 N_SUMMARY = 3  # of a pixel in one round
@@ -132,6 +132,7 @@ def affine_rows(X: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[
 
 @kernel(fast=True)
 def affine(x: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    """Set out = xW + b."""
     axpy_rows(x, W, 0, out.shape[0], out)
     for j in range(out.shape[0]):
         out[j] += b[j]
@@ -139,12 +140,14 @@ def affine(x: NDArray[Any], W: NDArray[Any], b: NDArray[Any], out: NDArray[Any])
 
 @kernel(fast=True)
 def relu(x: NDArray[Any]) -> None:
+    """Replace negative entries by zero, in place."""
     for j in range(x.shape[0]):
         x[j] = max(x[j], F32(0.0))
 
 
 @kernel(fast=True)
 def unit(x: NDArray[Any]) -> None:
+    """Scale a vector of three to norm 1, in place."""
     size = max(np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]), F32(1e-6))
     for c in range(3):
         x[c] /= size

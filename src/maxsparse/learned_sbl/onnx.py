@@ -18,10 +18,18 @@ from onnx import ModelProto, TensorProto, helper
 from scipy.special import logsumexp
 
 from maxsparse import theory
-from maxsparse.export._graph import Graph
-from maxsparse.recovery._float32 import LOG_FLOOR, Weights
-from maxsparse.recovery._learned_sbl import FEATURES, HEAD_LAMBDA, HEAD_START, SCALE, TINY
-from maxsparse.recovery.scores import ITERATIONS, noise_levels
+from maxsparse.learned_sbl.onnx_graph import Graph
+from maxsparse.learned_sbl.scores import noise_levels
+from maxsparse.learned_sbl.spec import (
+    FEATURES,
+    HEAD_LAMBDA,
+    HEAD_START,
+    ITERATIONS,
+    LOG_FLOOR,
+    SCALE,
+    TINY,
+    Weights,
+)
 
 __all__ = ["Tables", "graph", "reference"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
-from maxsparse.stereo.learned._kernels import (
+from maxsparse.stereo.reading_network.kernels import (
     F32,
     N_FEATURES,
     N_SUMMARY,
@@ -25,7 +25,7 @@ from maxsparse.stereo.learned._kernels import (
     unit,
     weighted_fit,
 )
-from maxsparse.stereo.learned.start import Start
+from maxsparse.stereo.reading_network.start import Start
 
 __all__ = ["Answer", "refine", "weights_of"]
 
@@ -75,7 +75,7 @@ def weights_of(
 
 
 def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
-    """Run the network; the same function as :class:`maxsparse.stereo.learned.model.ReadingNetwork`.
+    """Run the network; the same function as :class:`maxsparse.stereo.reading_network.model.ReadingNetwork`.
 
     Parameters
     ----------

@@ -11,16 +11,10 @@ import torch
 from safetensors.numpy import save_file
 
 from maxsparse import dictionaries, metrics, signals
-from maxsparse.networks.learned_sbl import LearnedSBL, whiten
-from maxsparse.recovery.scores import (
-    CONFIDENT,
-    NAMES,
-    LearnedScores,
-    as_arrays,
-    bundled_later,
-    bundled_weights,
-    read_weights,
-)
+from maxsparse.learned_sbl import LearnedScores, bundled_later, bundled_weights, read_weights
+from maxsparse.learned_sbl.model import LearnedSBL, whiten
+from maxsparse.learned_sbl.scores import CONFIDENT
+from maxsparse.learned_sbl.spec import NAMES, as_arrays
 
 
 def torch_network(weights=None):
@@ -131,10 +125,15 @@ def test_files_that_are_wrong_are_refused(tmp_path):
 
     write(good)
     np.testing.assert_array_equal(read_weights(path).first, good["first.weight"])
-    foreign = {"kind": "network", "network": "residual"}
-    for metadata in ({"other": "1"}, {"maxsparse": json.dumps(foreign)}, {"maxsparse": "[]"}):
+    foreign = {"format": 2, "kind": "network", "network": "residual"}
+    refused = [
+        ({"other": "1"}, "not one that maxsparse wrote"),
+        ({"maxsparse": json.dumps(foreign)}, "no weights of learned SBL"),
+        ({"maxsparse": "[]"}, "header is damaged"),
+    ]
+    for metadata, message in refused:
         write(good, metadata)
-        with pytest.raises(ValueError, match="no weights of learned SBL"):
+        with pytest.raises(ValueError, match=message):
             read_weights(path)
     for name in NAMES:
         write({key: value for key, value in good.items() if key != name})
@@ -155,7 +154,7 @@ def test_files_that_are_wrong_are_refused(tmp_path):
 def test_the_process_that_compiles_and_the_next_one_give_the_same_bits(tmp_path):
     """A run that is killed may resume from the cache what it began while compiling."""
     code = (
-        "import hashlib, maxsparse as ms; from maxsparse.recovery.scores import LearnedScores;"
+        "import hashlib, maxsparse as ms; from maxsparse.learned_sbl import LearnedScores;"
         "Phi = ms.dictionaries.decaying(20, 100, rng=0); Y = ms.signals.sample(Phi, 50, sparsity=6, rng=1)[1];"
         "print(hashlib.sha256(LearnedScores(Phi)(Y)[0].tobytes()).hexdigest())"
     )

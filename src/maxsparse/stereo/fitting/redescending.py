@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods._kernels import cofactors, fit, moments
+from maxsparse.stereo.fitting.fit import Fit
+from maxsparse.stereo.fitting.kernels import cofactors, fit, moments
 
 __all__ = ["Refit", "redescending"]
 
@@ -59,7 +59,7 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
     lit : ndarray of shape (P, q), bool
         Readings that are not in shadow.
     guess : Fit
-        Of :func:`maxsparse.stereo.methods.consensus.consensus`.
+        Of :func:`maxsparse.stereo.fitting.consensus.consensus`.
 
     Returns
     -------

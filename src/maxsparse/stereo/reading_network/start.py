@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from maxsparse._core.validation import FloatArray
-from maxsparse.stereo.methods._fit import Fit
-from maxsparse.stereo.methods.consensus import SHADOW_SHARE, consensus, lit_level
+from maxsparse.stereo.fitting.consensus import SHADOW_SHARE, consensus, lit_level
+from maxsparse.stereo.fitting.fit import Fit
 
 __all__ = ["Start", "first_guess"]
 

@@ -16,7 +16,7 @@ with needs("training"):
 
 from maxsparse._core.validation import check_integer
 from maxsparse.networks import Network, register
-from maxsparse.stereo.learned.start import Start
+from maxsparse.stereo.reading_network.start import Start
 
 __all__ = ["ReadingNetwork", "Refined"]
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from maxsparse._core.validation import FloatArray, check_number
-from maxsparse.stereo.learned.store import bundled_path
+from maxsparse.stereo.reading_network.store import bundled_path
 from maxsparse.stereo.rig_files import made_once, rig_file
 
 __all__ = ["tune", "tuned_path"]
@@ -50,8 +50,8 @@ def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps:
     steps : int or None, default=None
         Instead of `minutes`; reproducible.
     """
-    from maxsparse.stereo.learned.store import load_network, save_network
-    from maxsparse.stereo.learned.train import train  # torch: only for training
+    from maxsparse.stereo.reading_network.store import load_network, save_network
+    from maxsparse.stereo.reading_network.train import train  # torch: only for training
 
     first = load_network(bundled_path()) if bundled_path().is_file() else None
     seconds = None if minutes is None else 60 * minutes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
-from maxsparse.stereo.methods._fit import Fit
+from maxsparse.stereo.fitting.fit import Fit
 
 __all__ = ["decide", "lay_out"]
 

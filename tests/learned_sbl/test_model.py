@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from maxsparse import dictionaries, signals
-from maxsparse.networks import learned_sbl
-from maxsparse.networks.learned_sbl import LearnedSBL, whiten
+from maxsparse.learned_sbl import model
+from maxsparse.learned_sbl.model import LearnedSBL, whiten
 
 
 @pytest.fixture(params=[0, 2], ids=["alone", "2 heads"])
@@ -28,7 +28,7 @@ def test_step_and_its_gradient_match_autograd_in_float64():
     c = (torch.rand(4, 9, generator=generator) + 0.1).requires_grad_()
     Z = torch.randn(4, 9, generator=generator)
     w_u, w_q = torch.randn(4, 25, generator=generator), torch.randn(4, 25, generator=generator)
-    u, q, inverse = learned_sbl._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
+    u, q, inverse = model._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
     ours = torch.autograd.grad((u * w_u).sum() + (q * w_q).sum(), (gamma, c))
 
     Q = dictionary.Q.double()
@@ -49,8 +49,8 @@ def test_attention_and_its_gradient_match_the_formula():
     generator = torch.Generator().manual_seed(0)
     gamma, a = torch.rand(4, 25, generator=generator), torch.rand(4, 2, 25, generator=generator).requires_grad_()
     c = torch.rand(4, 9, generator=generator) + 0.1
-    _, q, inverse = learned_sbl._SblStep.apply(gamma, torch.ones(4, 9), c, dictionary.Q, dictionary.outer)
-    heard = learned_sbl._Attention.apply(a, gamma, q, inverse, dictionary.outer)
+    _, q, inverse = model._SblStep.apply(gamma, torch.ones(4, 9), c, dictionary.Q, dictionary.outer)
+    heard = model._Attention.apply(a, gamma, q, inverse, dictionary.outer)
 
     Q = dictionary.Q.double()
     S_inverse = torch.linalg.inv(torch.einsum("nm,bm,km->bnk", Q, gamma.double(), Q) + torch.diag_embed(c.double()))
@@ -74,7 +74,7 @@ def test_an_earlier_pass_is_seen_in_the_last_channel(network):
     with torch.no_grad():
         network(dictionary, Z, earlier=earlier)
     hook.remove()
-    state = seen[0][:, :, learned_sbl.FEATURES : learned_sbl.FEATURES + 3]
+    state = seen[0][:, :, model.FEATURES : model.FEATURES + 3]
     torch.testing.assert_close(state[:, :, -1], (earlier / 8).clamp(-1, 1))
     assert not state[:, :, :-1].any()
 
@@ -116,8 +116,8 @@ def test_untrained_it_is_sbl():
     Q, z = dictionary.Q.double().numpy(), Z[0].double().numpy()
     z /= np.sqrt(np.mean(z**2))
     log_gamma = np.zeros(30)
-    for _ in range(learned_sbl.HEAD_START):
-        S = (Q * np.exp(log_gamma)) @ Q.T + learned_sbl.HEAD_LAMBDA * np.eye(12)
+    for _ in range(model.HEAD_START):
+        S = (Q * np.exp(log_gamma)) @ Q.T + model.HEAD_LAMBDA * np.eye(12)
         u, q = Q.T @ np.linalg.solve(S, z), np.sum(Q * np.linalg.solve(S, Q), axis=0)
         log_gamma = np.maximum(log_gamma + np.log(np.maximum(1 + np.exp(log_gamma) * (u**2 - q), 1e-4)), -16)
     for t in range(3):
