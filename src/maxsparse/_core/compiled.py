@@ -52,5 +52,24 @@ def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Ca
         options["fastmath"] = REORDER if nan else REORDER | {"nnan"}
     if inline:
         options["forceinline"] = True
-    compiled: Callable[[Function], Function] = numba.njit(**options)
+    return lambda function: _past_versions_forgiven(numba.njit(**options)(function))
+
+
+def _past_versions_forgiven(compiled: Any) -> Any:
+    """Let a function compile anew where its cache cannot be read.
+
+    Numba unpickles the index of a cache before it looks whether that is out of date, and the index that an earlier
+    version of this package left behind may name classes that are elsewhere now.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None:
+        load_index = file._load_index
+
+        def load_or_forget() -> Any:
+            try:
+                return load_index()
+            except Exception:  # whatever unpickling may raise
+                return {}
+
+        file._load_index = load_or_forget
     return compiled
