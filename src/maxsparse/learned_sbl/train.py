@@ -5,8 +5,8 @@ next to it a checkpoint until the run is finished. After a kill the same command
 identical.
 
 ``--after 1`` trains the second pass, from the weights of the first; ``--after 2`` the third. The network sees the
-logits of the previous pass besides the signal, and only signals whose support no pass so far has found. So it learns what
-to do when the obvious answer is wrong, and how sure to be of it: its log odds guide the search.
+logits of the previous pass besides the signal, and only signals whose support no pass so far has found. So it learns
+what to do when the obvious answer is wrong, and how sure to be of it: its log odds guide the search.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core.threads import over_slices, threads
 from maxsparse._core.validation import FloatArray, check_matrix, check_number, check_problem
 from maxsparse.recovery._proof import prove_rows
-from maxsparse.recovery._refit import CANCELLATION
+from maxsparse.recovery.refit import CANCELLATION
 
 __all__ = ["Bounds", "noise_radius", "prove"]
 
