@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from maxsparse.learned_sbl import bundled_weights, draw, read_weights, tasks, tr
 from maxsparse.learned_sbl.spec import as_arrays
 from maxsparse.learned_sbl.tasks import DictionariesTask
 from maxsparse.training import checkpoint_path, loop
-from maxsparse.training.checkpoint import read_checkpoint
 
 SMALL = {"iterations": 4, "state": 2, "hidden": 6}
 PHI = dictionaries.decaying(8, 20, rng=0)
@@ -250,9 +248,3 @@ def test_two_processes_train_it(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("m.safetensors: 6 batches") == 1  # the first process alone speaks
     assert networks.load(output).about["report"]["batches"] == 6
-
-
-def test_the_checkpoint_of_the_bundled_weights_belongs_to_the_command_that_goes_on():
-    folder = Path(__file__).parents[2] / "benchmarks" / "results"
-    _, header = read_checkpoint(folder / "learned_sbl.checkpoint.safetensors")
-    assert header["hyperparameters"] == networks.create("learned_sbl").hyperparameters
