@@ -71,5 +71,5 @@ def test_to_npz(result, tmp_path):
 
 
 def test_shapes_are_checked(result):
-    with pytest.raises(ValueError, match=r"residual has shape \(2,\), but coef \(3, 3\) asks for \(3,\)"):
+    with pytest.raises(ValueError, match=r"residual has shape \(2,\), but coef \(3, 3\) needs \(3,\)"):
         dataclasses.replace(result, residual=np.zeros(2))

@@ -1,4 +1,4 @@
-"""maxsparse: the sparsest x with y = Φx, for a dictionary Φ that is used again and again.
+"""maxsparse finds the sparsest solution x of y = Φx and reports whether it is certified to be the sparsest.
 
 Φ is (n, m): n measurements, m atoms. Signals are rows: Y is (N, n), X is (N, m).
 
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
 
-# Threads that have done their part of a loop would otherwise spin for milliseconds, waiting for the others. Where other
-# programs want the cores too, that keeps the others from running. Read by OpenMP when it is first loaded; a choice that
-# the caller has made stays.
+# Threads that have finished their part of a loop would otherwise spin for milliseconds, waiting for the others. If
+# other programs need the cores, spinning keeps the others from running. OpenMP reads this when it is first loaded; a
+# value set by the caller is kept.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ __all__ = [
     "training",
 ]
 
-# Imported when first used, so that `import maxsparse` costs milliseconds and never loads torch or numba.
+# Imported on first use, so that `import maxsparse` takes milliseconds and never loads torch or numba.
 _MODULES = (
     *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "recovery", "signals", "solvers"),
     *("stereo", "streaming", "theory", "training"),

@@ -1,4 +1,4 @@
-r"""Complex problems as real ones: real and imaginary parts stacked.
+r"""Convert complex problems to real ones, with real and imaginary parts stacked.
 
 :math:`y = \Phi x` over the complex numbers is
 
@@ -8,7 +8,7 @@ r"""Complex problems as real ones: real and imaginary parts stacked.
     \begin{pmatrix} \mathrm{Re}\,\Phi & -\mathrm{Im}\,\Phi \\ \mathrm{Im}\,\Phi & \mathrm{Re}\,\Phi \end{pmatrix}
     \begin{pmatrix} \mathrm{Re}\,x \\ \mathrm{Im}\,x \end{pmatrix}
 
-over the real ones, with twice as many measurements, atoms and nonzeros: every method here can be used.
+over the real ones, with twice as many measurements, atoms and nonzeros: every method can be used.
 
 >>> import numpy as np
 >>> import maxsparse as ms
@@ -90,7 +90,7 @@ def unstack(X: ArrayLike) -> NDArray[np.complexfloating[Any, Any]]:
     Returns
     -------
     unstacked : ndarray of shape (N, m), complex
-        An atom is in use where either part is.
+        An atom is in use if either part is.
 
     Examples
     --------

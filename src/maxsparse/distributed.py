@@ -1,4 +1,4 @@
-"""Recover on many machines through dask.distributed: chunks are tasks, the model goes to every worker once.
+"""Recover on many machines through dask.distributed: chunks are tasks, the model is sent to every worker once.
 
 :class:`Cluster` does the work of :func:`maxsparse.streaming.run` on the workers of a scheduler; :func:`recover` takes a
 dask array and returns dask arrays.
@@ -27,24 +27,24 @@ from maxsparse.streaming.work import Recover, Work, answer
 __all__ = ["Cluster", "DaskResult", "recover"]
 
 CONNECT_SECONDS = 20
-ATTEMPTS = 4  # of one chunk, each time with the model sent anew
-# A worker of several threads does one chunk at a time, on all of them: compiled loops have their own threads.
+ATTEMPTS = 4  # per chunk; the model is sent again each time
+# A worker of several threads processes one chunk at a time, on all of them: compiled loops have their own threads.
 ONE_AT_A_TIME = threading.Lock()
 
 
 class Cluster:
-    """Do the work of :func:`maxsparse.streaming.run` on the workers of a dask scheduler.
+    """Run the work of :func:`maxsparse.streaming.run` on the workers of a dask scheduler.
 
     Parameters
     ----------
     scheduler : str or distributed.Client
-        Address such as ``"tcp://host:8786"``, or a client that is connected.
+        Address such as ``"tcp://host:8786"``, or a connected client.
 
     Notes
     -----
-    This process reads the signals and writes the answers, so workers need no access to the files. It keeps two chunks
-    per worker thread under way, which bounds its memory and the scheduler's. A chunk whose worker dies is done by
-    another one. Workers need the same version of maxsparse.
+    This process reads the signals and writes the answers, so workers need no access to the files. At any
+    time two chunks per worker thread are in progress, which bounds the memory of this process and of the scheduler. If
+    a worker dies, another one repeats its chunk. Workers need the same version of maxsparse.
 
     Examples
     --------
@@ -61,7 +61,9 @@ class Cluster:
             self.client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             self.close()
-            raise TimeoutError(f"the scheduler has no workers, and none came in {CONNECT_SECONDS} s") from error
+            raise TimeoutError(
+                f"the scheduler has no workers, and none connected within {CONNECT_SECONDS} s"
+            ) from error
 
     def __enter__(self) -> Cluster:
         return self
@@ -72,12 +74,12 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Leave the scheduler, unless the client was the caller's."""
+        """Disconnect from the scheduler, unless the caller gave the client."""
         if self._own:
             self.client.close()
 
     def __call__(self, work: Work, tasks: Iterable[Task], name: str, skip_bad: bool) -> Iterator[tuple[int, Chunk]]:
-        """Yield the number and the answer of every chunk, in the order in which they are done."""
+        """Yield the number and the answer of every chunk, in the order of completion."""
         send = _Sender(self.client, work, name, skip_bad)
         waiting = iter(tasks)
         under_way: dict[Any, tuple[Task, int]] = {}
@@ -117,29 +119,27 @@ class _Sender:
     def __call__(self, task: Task) -> Any:
         _, start, Y = task
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # "large graph": the scheduler keeps a chunk so that no worker's death loses it
+            warnings.simplefilter("ignore")  # "large graph": the scheduler keeps a chunk in case its worker dies
             return self.client.submit(
                 _answer, self._model, Y, start, self.name, self.skip_bad, __version__, pure=False, retries=0
             )
 
     def result(self, future: Any, attempt: int) -> Chunk | None:
-        """Return the answer, or None if it has to be asked for again."""
+        """Return the answer, or None if the chunk has to be repeated."""
         from concurrent.futures import CancelledError
 
         distributed = _distributed()
         try:
             found: Chunk = future.result()
         except (CancelledError, distributed.client.FutureCancelledError) as error:
-            # Every worker that had the model is gone.
+            # Every worker with the model is gone.
             if attempt >= ATTEMPTS:
                 raise OSError(f"a chunk was lost {attempt} times with its workers; giving up ({error})") from error
             self.client.wait_for_workers(1)
             self._scatter()
             return None
         except distributed.KilledWorker as error:
-            raise OSError(f"a chunk ended every worker that took it (is their memory too small?): {error}") from error
+            raise OSError(f"every worker that processed a chunk died (too little memory?): {error}") from error
         return found
 
 
@@ -152,13 +152,15 @@ def _finished(futures: list[Any]) -> list[Any]:
 def _answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, version: str) -> Chunk:
     """Recover a chunk on a worker."""
     if version != __version__:
-        raise ValueError(f"a worker has maxsparse {__version__}, but {version} asked it; install the same on all")
+        raise ValueError(
+            f"a worker has maxsparse {__version__}, but this run uses {version}; install the same version on all"
+        )
     with ONE_AT_A_TIME:
         return answer(work, Y, start, name, skip_bad, _worker_threads())
 
 
 def _worker_threads() -> int:
-    """Return how many threads the worker that runs this may use."""
+    """Return the number of threads of the current worker."""
     from maxsparse._core.threads import available_threads  # loads numba
 
     available = available_threads()
@@ -171,7 +173,7 @@ def _worker_threads() -> int:
 
 @dataclass(frozen=True, eq=False)
 class DaskResult:
-    """Answers as dask arrays, chunked by rows like the signals; nothing is computed until you ask.
+    """Answers as dask arrays, chunked by rows like the signals; computed lazily.
 
     Attributes
     ----------
@@ -193,9 +195,9 @@ def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskR
     Parameters
     ----------
     model : SparseRecoverer
-        What recovers. It is one node of the graph: every worker gets it once.
+        The model. It is one node of the graph: every worker gets it once.
     Y : dask array of shape (N, n)
-        Signals as rows. Blocks of ten to a hundred thousand rows are right.
+        Signals as rows. Use blocks of ten to a hundred thousand rows.
     easy_first : bool, default=True
         As for :func:`maxsparse.streaming.recover`.
 

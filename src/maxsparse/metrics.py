@@ -1,7 +1,7 @@
-"""How good a recovery is: the paper's two accuracies, and what they leave out.
+"""Accuracy of a recovery: the paper's two measures, and others.
 
 Scores are (N, m), larger for atoms more likely to be in the support; for a method that returns coefficients they are
-the magnitudes. Among equal scores the atom with the lower index counts as larger, every time.
+the magnitudes. Among equal scores, the atom with the lower index always counts as larger.
 
 >>> import numpy as np
 >>> import maxsparse as ms
@@ -76,7 +76,7 @@ def loose_accuracy(X: ArrayLike, scores: ArrayLike, n: int) -> float:
 
     Notes
     -----
-    The paper prints a union; an intersection is meant.
+    The paper's formula has a union; an intersection is meant.
 
     Examples
     --------
@@ -115,10 +115,10 @@ def recall(X: ArrayLike, scores: ArrayLike) -> float:
 
 
 def exact_recovery(X: ArrayLike, coef: ArrayLike, *, tol: float = 1e-6) -> float:
-    r"""Share of signals whose coefficients are all right.
+    r"""Share of signals whose coefficients are all correct.
 
-    Signal i counts if :math:`\|\hat x_i - x_i\|_\infty \le tol \cdot \|x_i\|_\infty`, so that the support is right too
-    wherever the true amplitudes stand above the tolerance.
+    Signal i counts if :math:`\|\hat x_i - x_i\|_\infty \le tol \cdot \|x_i\|_\infty`, so that the support is correct
+    too if the true amplitudes are above the tolerance.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def normalised_error(X: ArrayLike, coef: ArrayLike) -> NDArray[np.float64]:
 
 
 def angular_error(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    r"""Angle between rows in degrees, as photometric stereo reports it.
+    r"""Angle between rows in degrees, as usual in photometric stereo.
 
     Parameters
     ----------
     a, b : array-like of shape (N, 3)
-        Vectors as rows, of any length but zero; other widths than 3 work as well.
+        Nonzero vectors as rows; other widths than 3 also work.
 
     Returns
     -------

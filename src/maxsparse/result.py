@@ -1,4 +1,4 @@
-"""The one object that every method returns."""
+"""The object that every method returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Result"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """Recovered signals, one per row, with what is known about each.
+    """Recovered signals, one per row, with residual, certificate and more for each.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Result:
     residual : ndarray of shape (N,)
         ‖y − Φx‖₂.
     certified : ndarray of shape (N,), bool
-        True where the answer is certified to be the sparsest. Classical methods certify nothing.
+        True where the answer is certified to be the sparsest; always False for classical methods.
     iterations : ndarray of shape (N,), int
         Iterations spent on each signal.
     converged : ndarray of shape (N,), bool
-        True where the method met its own stopping rule before `max_iter`.
+        True where the method met its stopping rule before `max_iter`.
     method : str
         Name of the method.
 
@@ -57,14 +57,14 @@ class Result:
     converged: NDArray[np.bool_]
     certified: NDArray[np.bool_]
     method: str
-    # None means: the magnitudes of coef, computed when first asked for. A million signals need not pay for it.
+    # None means: the magnitudes of coef, computed on first use, to save time for many signals.
     explicit_scores: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name, value in self._stored().items():
             expected = self.coef.shape if name == "explicit_scores" else (len(self),)
             if name != "coef" and value.shape != expected:
-                raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} asks for {expected}")
+                raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} needs {expected}")
 
     @cached_property
     def support(self) -> NDArray[np.bool_]:
@@ -99,7 +99,7 @@ class Result:
         )
 
     def to_npz(self, path: str | os.PathLike[str]) -> None:
-        """Write every array to a compressed .npz file, whole or not at all.
+        """Write every array to a compressed .npz file, atomically.
 
         Parameters
         ----------

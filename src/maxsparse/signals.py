@@ -1,4 +1,4 @@
-"""Sparse signals X and their measurements Y = XΦᵀ: one batch, or an endless stream of batches.
+"""Sparse signals X and their measurements Y = XΦᵀ: one batch, or an infinite stream of batches.
 
 >>> import maxsparse as ms
 >>> Phi = ms.dictionaries.gaussian(20, 100, rng=0)
@@ -27,7 +27,7 @@ from maxsparse._core.validation import (
 
 __all__ = ["AMPLITUDES", "sample", "stream"]
 
-LARGEST_SNR_DB = 1000.0  # beyond it a ratio of amplitudes leaves the range of useful floats
+LARGEST_SNR_DB = 1000.0  # for more, the ratio of amplitudes exceeds the range of floats
 
 AmplitudeLaw = Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
 
@@ -95,12 +95,12 @@ def sample(
 
     See Also
     --------
-    stream : Batches without end, for training.
+    stream : An infinite stream of batches, for training.
 
     Notes
     -----
     Supports are drawn by Floyd's algorithm [1]_ on all rows at once: d steps, exact sampling without replacement.
-    The amplitude laws are those of the paper's Sections 7 and 9.
+    The amplitude distributions are those of the paper's Sections 7 and 9.
 
     References
     ----------
@@ -136,10 +136,10 @@ def stream(
     rng: RandomState = None,
     start: int = 0,
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Draw batches of fresh signals without end, for training.
+    """Draw an infinite stream of batches of new signals, for training.
 
-    Batch i depends on the seed and on i alone, so that a run resumed at batch i sees exactly what an undisturbed run
-    would have seen, and no two batches share random numbers.
+    Batch i depends only on the seed and on i, so that a run resumed at batch i gets the same batches as an
+    uninterrupted one, and no two batches share random numbers.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def stream(
     batch_size : int
         Signals in a batch.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of the whole stream. A generator gives its next number as the seed.
+        Seed of the stream. Of a generator, the next number is used as the seed.
     start : int, default=0
         Number of the first batch.
 
@@ -185,7 +185,7 @@ def stream(
             yield _sample(dictionary, batch_size, low, high, law, noise, snr_db, generator)
             number += 1
 
-    return batches()  # a nested generator, so that bad arguments raise here and not at the first batch
+    return batches()  # a nested generator, so that bad arguments raise here, not at the first batch
 
 
 def _sample(
@@ -244,7 +244,7 @@ def _check_amplitudes(amplitudes: Any) -> AmplitudeLaw:
 
 
 def _checked_law(law: AmplitudeLaw) -> AmplitudeLaw:
-    """Wrap a caller's law so that a wrong shape or a zero amplitude is named where it arises."""
+    """Wrap a caller's amplitude function to check shapes and nonzero values."""
 
     def checked(rng: np.random.Generator, size: int) -> NDArray[np.floating[Any]]:
         values = np.asarray(law(rng, size))

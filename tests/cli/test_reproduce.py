@@ -174,7 +174,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path, plug_in, jobs):
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "interrupted after " in errors
-    assert " of 6 tasks; the same command takes up the others" in errors
+    assert " of 6 tasks; the same command resumes the remaining tasks" in errors
     assert "Traceback" not in errors
     done = len(journal.read_text().splitlines())
     assert 1 <= done < 6

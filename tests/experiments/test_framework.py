@@ -265,9 +265,9 @@ def test_registering(toy):
     assert experiments.register(mine) is mine
     assert experiments.methods()["mine"] is mine
     for thing in (mine, Toy(), Method("iht", "", lambda problem, Y: Y)):
-        with pytest.raises(ValueError, match="is taken; choose another"):
+        with pytest.raises(ValueError, match="is already in use; choose another"):
             experiments.register(thing)
-    with pytest.raises(ValueError, match="takes an Experiment or a Method, got 3"):
+    with pytest.raises(ValueError, match="needs an Experiment or a Method, got 3"):
         experiments.register(3)
 
     @experiments.register
@@ -314,7 +314,7 @@ def test_what_was_not_measured_is_untested():
 
 def test_stopping_a_fresh_run_says_how_to_resume(toy, tmp_path):
     toy.stop_at = 2
-    with pytest.raises(experiments.Interrupted, match="the same command without --fresh takes up the others"):
+    with pytest.raises(experiments.Interrupted, match="the same command without --fresh resumes the remaining tasks"):
         experiments.run("toy", output=tmp_path, fresh=True)
 
 

@@ -1,11 +1,11 @@
-"""The paper's figures and tables as experiments: each names its problem, its methods, its measures and its claims.
+"""The paper's figures and tables as experiments: each defines problem, methods, measures and claims.
 
 >>> from maxsparse import experiments
 >>> "rank-one" in experiments.names()
 True
 
-An experiment or a method from outside the package joins by :func:`register`, or without any call by an entry point of
-the group ``maxsparse.experiments``; CONTRIBUTING.md shows both.
+Add an experiment or a method from outside the package with :func:`register`, or with an entry point of the group
+``maxsparse.experiments``; CONTRIBUTING.md shows both.
 """
 
 from maxsparse.experiments.data import Data, Record

@@ -1,4 +1,4 @@
-"""Experiment ``ablations``: what each design choice of the residual network is worth."""
+"""Experiment ``ablations``: the effect of each design choice of the residual network."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Ablations(Curves):
     """The residual network with one change at a time."""
 
     name = "ablations"
-    title = "What residual connections, ReLU and the classification loss are worth"
+    title = "The effect of residual connections, ReLU and the classification loss"
     paper = "Section 7.3, Figure 4"
     about = (
-        "The residual network of experiment basic against three networks that differ from it in one thing each: no "
+        "The residual network of experiment basic against three networks with one change each: no "
         "residual connections; HELU_σ (σ = 0.2) in place of ReLU; squared error on x* in place of the softmax loss, "
-        "with the support read from magnitudes. Same signals, same number of steps, no tuning of any of them."
+        "with the support from magnitudes. Same signals, same number of steps, no tuning."
     )
     claims = (
         Claim("plain", "Performance degrades without residual connections.", "Section 7.3"),
@@ -31,7 +31,7 @@ class Ablations(Curves):
     presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "paper")}  # noqa: RUF012  # read only
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare mean accuracies over d ≥ 2; every change must cost in both."""
+        """Compare mean accuracies over d ≥ 2; every change must lower both."""
         verdicts = []
         for key, method in CHANGES.items():
             own, other = data.select(method="residual"), data.select(method=method)

@@ -1,4 +1,4 @@
-"""Dictionaries of two or three orthonormal bases: overcomplete, with isometry constants that can be proved small.
+"""Dictionaries of two or three orthonormal bases: overcomplete, with provably small isometry constants.
 
 Random dictionaries meet δ_3k < 1/√32 only with thousands of rows, where nothing can be certified. Bases whose atoms
 have cosines ±1/√n with those of the others (mutually unbiased bases) meet it at a few hundred.

@@ -22,14 +22,14 @@ class Basic(Curves):
     title = "Support recovery on a coherent dictionary"
     paper = "Section 7.2, Figure 2"
     about = (
-        "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed is a dictionary of its "
-        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. ISTA is far from the "
-        "least ℓ1 norm on this dictionary when its iterations end; ℓ1 is the exact minimum, which the paper does not "
-        "show, and counts as one more rival. Networks of the laptop preset see d uniform on 1..10, every signal once, "
-        "for about the same processor time each; the residual network has 8 layers of 400 units and a whitened input, "
-        "and stands here also without whitening. The paper preset has 20 layers, raw input, one network per d. Solid "
-        "lines are methods of the paper, exact ℓ1 and the bundled network, dashed ones the same methods on whitened "
-        "signals, which the paper does not try. SparseRecoverer is learned SBL with decoding and search."
+        "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed has its own dictionary, "
+        "networks and test signals. OMP and IHT are given d, the others are not. ISTA is far from the smallest ℓ1 norm "
+        "on this dictionary when its iterations end; ℓ1 is the exact minimum, which the paper does not show, and "
+        "counts as one more competitor. Networks of the laptop preset are trained with d uniform on 1..10, every "
+        "signal once, for about the same processor time each; the residual network has 8 layers of 400 units and a "
+        "whitened input, and is also shown without whitening. The paper preset has 20 layers, raw input, one network "
+        "per d. Solid lines are methods of the paper, exact ℓ1 and the bundled network, dashed lines the same methods "
+        "on whitened signals, which the paper does not try. SparseRecoverer is learned SBL with decoding and search."
     )
     claims = (
         Claim("modest", "IHT, and to a lesser degree ℓ1 minimisation by ISTA, recover rather modestly.", "Section 7.2"),
@@ -62,7 +62,7 @@ class Basic(Curves):
     presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "paper")}  # noqa: RUF012  # read only
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare the residual network with each of the paper's rivals at every d ≥ 2."""
+        """Compare the residual network with each of the paper's competitors at every d ≥ 2."""
         return [
             self._modest(settings, data),
             self._uniformly(settings, data, "optimisers", ("ista", "iht", "l1")),
@@ -70,7 +70,7 @@ class Basic(Curves):
         ]
 
     def _modest(self, settings: dict[str, Any], data: Data) -> Verdict:
-        """Compare the optimisers with each other, and the best of them with what is modest."""
+        """Compare the optimisers with each other, and the best of them with the threshold for modest."""
         methods = ("iht", "ista", "l1")
         if untested := self.untested("modest", data, methods):
             return untested
@@ -84,7 +84,7 @@ class Basic(Curves):
         )
 
     def _uniformly(self, settings: dict[str, Any], data: Data, key: str, rivals: tuple[str, ...]) -> Verdict:
-        """Compare the network, with and without whitening, with the rivals under both metrics."""
+        """Compare the network, with and without whitening, with the competitors under both metrics."""
         if untested := self.untested(key, data, (*NETWORKS, *rivals)):
             return untested
         known = known_methods()
@@ -97,7 +97,7 @@ class Basic(Curves):
         higher = {
             rival: all_higher([found for (_, other, _), found in duels.items() if other == rival]) for rival in rivals
         }
-        words = {True: "yes", False: "no", None: "cannot be told"}
+        words = {True: "yes", False: "no", None: "undecided"}
         summary = "; ".join(f"higher than {known[rival].label}: {words[value]}" for rival, value in higher.items())
         measured = f"{summary[0].upper()}{summary[1:]}. {RULE} {'; '.join(parts)}."
         return self.verdict(key, measured, all_higher(list(duels.values())))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OTHERS = ("iht", "iht-whitened", "l1", "l1-whitened", "sbl", "sbl-whitened")
-DROPPED = {"iht", "l1-whitened", "sbl"}  # in the sweep over clusters: their better halves stand for them
+DROPPED = {"iht", "l1-whitened", "sbl"}  # in the sweep over clusters: shown by their better variants
 
 
 class Clustered(Experiment):
@@ -34,9 +34,9 @@ class Clustered(Experiment):
     paper = "Section 4, Definitions 2 and 3, Proposition 3"
     about = (
         "Φ = [u_j v_jᵀ + εA_j]N with random centres, details and scales. Signals have k_x nonzeros in k_c clusters, "
-        "and every method is told k_x (A-IHT also k_c and the parts of Φ). With k_x > k_c some cluster holds two "
-        "nonzeros. The sweep over the number c of clusters keeps m and ε; removing c directions is the corollary's "
-        "remedy, which exists only for c < n. The proposition's condition δ < 1/√32 on [U, A] is bounded from below "
+        "and every method is given k_x (A-IHT also k_c and the parts of Φ). With k_x > k_c some cluster holds two "
+        "nonzeros. The sweep over the number c of clusters keeps m and ε; removing c directions, as in the "
+        "corollary, is possible only for c < n. The proposition's condition δ < 1/√32 on [U, A] is bounded from below "
         "for these random dictionaries; on three mutually unbiased bases (U = I) it is met and proved, and A-IHT is "
         "run there as well."
     )
@@ -102,7 +102,7 @@ class Clustered(Experiment):
                     {"kind": "epsilon", "epsilon": e, "k_x": k_x, "k_c": k_c, "method": method, "seed": seed}
                     for k_x, k_c in settings["sparsities"]
                     for e in settings["epsilons"]
-                    if method != "iht-nulled"  # c ≥ n here: there is nothing to remove
+                    if method != "iht-nulled"  # c ≥ n here: the directions cannot be removed
                 ]
                 found += [
                     {"kind": "count", "clusters": c, "k_x": shared[0], "k_c": shared[1], "method": method, "seed": seed}
@@ -117,7 +117,7 @@ class Clustered(Experiment):
         return found
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-        """Do one task."""
+        """Run one task."""
         if task["kind"] == "constants":
             return _constants(settings, task)
         dictionary, k_x, k_c, N = _problem(settings, task)
@@ -193,7 +193,7 @@ def clustered_signals(
 
 
 def signs_agree(X: FloatArray, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Tell for every signal whether the nonzeros within each cluster have one sign, (N,)."""
+    """Return for every signal whether the nonzeros within each cluster have one sign, (N,)."""
     clusters = np.eye(labels.max() + 1)[labels]
     return ((X > 0) @ clusters * ((X < 0) @ clusters) == 0).all(axis=1)
 

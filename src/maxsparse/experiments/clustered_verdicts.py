@@ -1,4 +1,4 @@
-"""What the experiment ``clustered`` says about the paper's claims, at its smallest ε."""
+"""Verdicts of the experiment ``clustered`` on the paper's claims, at its smallest ε."""
 
 from __future__ import annotations
 

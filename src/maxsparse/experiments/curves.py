@@ -1,4 +1,4 @@
-"""What the experiments with the paper's two panels share: accuracy against the number of nonzeros, method by method."""
+"""Base of the experiments with the paper's two panels: accuracy against the number of nonzeros, per method."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = [
 
 FLOOR, CEILING = 0.005, 0.995
 RULE = (
-    "Higher is: behind at no d ≥ 2, ahead at more than half. Level is within two standard errors. Left out is where "
-    f"both are at most {FLOOR} or at least {CEILING}."
+    "Higher means: behind at no d ≥ 2, ahead at more than half. Level means within two standard errors. Left out: "
+    f"both at most {FLOOR} or at least {CEILING}."
 )
 
 
@@ -49,20 +49,20 @@ def sizes(preset: str, **more: Any) -> dict[str, Any]:
 
 
 class Curves(Experiment):
-    """Strict and loose accuracy against d. Subclasses say which curves there are."""
+    """Strict and loose accuracy against d. Subclasses define the curves."""
 
     amplitudes: ClassVar[str] = "uniform"
 
     def variants(self, settings: dict[str, Any]) -> list[dict[str, Any]]:
-        """List what varies besides the method; each is a part of a task."""
+        """List what varies apart from the method; each is a part of a task."""
         return [{}]
 
     def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
-        """Name a curve."""
+        """Return the label of a curve."""
         return method.label
 
     def training(self, settings: dict[str, Any], task: dict[str, Any]) -> Training:
-        """Say what the networks of a task are trained on."""
+        """Return the training of the networks of a task."""
         found = settings["sparsities"]
         return Training(
             settings["training"],
@@ -75,7 +75,7 @@ class Curves(Experiment):
         )
 
     def test_amplitudes(self, task: dict[str, Any]) -> str:
-        """Return the law of the amplitudes of the test signals."""
+        """Return the amplitude distribution of the test signals."""
         return self.amplitudes
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ class Curves(Experiment):
         ]
 
     def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
-        """Name the network that the method needs."""
+        """Return the network that the method needs."""
         method = registry.methods()[task["method"]]
         return [method.recipe(self.training(settings, task))] if method.recipe else []
 
@@ -124,7 +124,7 @@ class Curves(Experiment):
         return [Picture(self.name, caption, lambda figure: two_panels(figure, curves, guess), (10.0, 4.8))]
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
-        """Tabulate both accuracies, and what decoding the top n makes of the same scores."""
+        """Tabulate both accuracies, and recovery after decoding the n largest scores."""
         captions = {
             "strict": "Strict accuracy (s-acc): the d largest scores are the support",
             "loose": "Loose accuracy (l-acc): share of the support among the n largest scores",
@@ -159,12 +159,12 @@ def _protocol(settings: dict[str, Any], data: Data) -> str:
 
 
 def test_rng(seed: int, *where: int) -> np.random.Generator:
-    """Return the generator of test signals: the same for every method, none that training draws from."""
+    """Return the generator of test signals: the same for every method, different from training."""
     return np.random.default_rng([20_160_501, seed, *where])
 
 
 def accuracies(method: Method, problem: Problem, X: FloatArray, Y: FloatArray) -> dict[str, float]:
-    """Score signals Y (N, n) of truth X (N, m) and measure it all three ways."""
+    """Score signals Y (N, n) with true X (N, m) and compute all three measures."""
     scores = method.scores(problem, Y)
     return {
         "strict": metrics.strict_accuracy(X, scores),
@@ -174,7 +174,7 @@ def accuracies(method: Method, problem: Problem, X: FloatArray, Y: FloatArray) -
 
 
 def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
-    """Return coefficients (N, m) by solving on the best-scored atoms; zeros where that explains nothing."""
+    """Return coefficients (N, m) by solving on the best-scored atoms; zeros if that does not explain the signal."""
     from maxsparse.recovery.decode import decode_exact
     from maxsparse.recovery.refit import prepare
 
@@ -182,9 +182,9 @@ def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
 
 
 class Duel:
-    """Where one curve is ahead of another, beyond what the number of test signals leaves open.
+    """Where one curve is ahead of another by more than the statistical error of the test signals.
 
-    Where both recover next to nothing or next to everything they are neither ahead nor level nor behind.
+    If both recover almost nothing or almost everything, they are neither ahead nor level nor behind.
     """
 
     def __init__(self, cells: list[tuple[int, float, float, float]]) -> None:
@@ -195,19 +195,19 @@ class Duel:
 
     @property
     def higher(self) -> bool | None:
-        """Whether the first is behind nowhere and ahead at more than half of the d that tell; None where none does."""
+        """Whether the first is behind nowhere and ahead at more than half of the d that count; None if none does."""
         return not self.behind and 2 * len(self.ahead) > len(self.telling) if self.telling else None
 
     @property
     def means(self) -> tuple[float, float]:
-        """Means of both over d; NaN where nothing was compared."""
+        """Means of both over d; NaN if nothing was compared."""
         if not self.cells:
             return math.nan, math.nan
         return float(np.mean([a for _, a, _, _ in self.cells])), float(np.mean([b for _, _, b, _ in self.cells]))
 
     @property
     def mean(self) -> float:
-        """Mean difference over d; NaN where nothing was compared."""
+        """Mean difference over d; NaN if nothing was compared."""
         first, second = self.means
         return first - second
 
@@ -231,7 +231,7 @@ def duel(first: Data, second: Data, measure: str, signals_per_point: int, *, sta
 
 
 def all_higher(duels: Sequence[Duel]) -> bool | None:
-    """Tell whether the first curve is higher in every duel that tells; None where none does."""
+    """Return whether the first curve is higher in every comparison that counts; None if none does."""
     found = [duel.higher for duel in duels if duel.higher is not None]
     return all(found) if found else None
 

@@ -1,4 +1,4 @@
-"""What an experiment measured: records, and the means and spreads over seeds that figures and tables show."""
+"""Measurements of an experiment: records, and their means and spreads over seeds for figures and tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Data", "Record", "Series"]
 
 @dataclass(frozen=True)
 class Record:
-    """One measurement: where it was taken (method, ε, seed, …) and the values.
+    """One measurement: its parameters (method, ε, seed, …) and values.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Data:
         return float(values.mean()) if values.size else math.nan
 
     def series(self, x: str, y: str, **where: Any) -> Series:
-        """Return mean and spread of measure `y` against parameter `x`; points without a value are left out."""
+        """Return mean and spread of measure `y` against parameter `x`; points without a value are omitted."""
         chosen = self.select(**where)
         positions = sorted(chosen.unique(x))
         groups = [(position, chosen.values(y, **{x: position})) for position in positions]
@@ -79,7 +79,7 @@ class Data:
         """Return mean, standard deviation and count over seeds for every other combination of parameters."""
         groups: dict[tuple[tuple[str, Any], ...], dict[str, list[float]]] = {}
         for record in self.records:
-            if not record.values:  # it carries something to show, such as a picture, which is in the tasks already
+            if not record.values:  # it only carries data to show, such as a picture, which is already in the tasks
                 continue
             key = tuple((name, value) for name, value in record.where.items() if name != "seed")
             columns = groups.setdefault(key, {})

@@ -19,9 +19,9 @@ class DataSize(Curves):
     title = "One and ten times the training signals"
     paper = "Section 7.3, Figure 3"
     about = (
-        "The residual network of experiment basic. At the laptop preset, 10× is that very network, which sees every "
-        "signal once, and 1× is trained for as many steps on a tenth of the signals, each seen ten times: only the "
-        "amount of data differs. The paper preset has 600,000 and 6,000,000 signals, 150 epochs of each."
+        "The residual network of experiment basic. In the laptop preset, 10× is that network, trained on every "
+        "signal once, and 1× is trained for the same number of steps on a tenth of the signals, each used ten times: "
+        "only the amount of data differs. The paper preset has 600,000 and 6,000,000 signals, 150 epochs of each."
     )
     claims = (Claim("more", "More training data further boosts accuracy.", "Section 7.3"),)
     methods = ("residual",)
@@ -36,7 +36,7 @@ class DataSize(Curves):
         return [{"share": share} for share in settings["shares"]]
 
     def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
-        """Name a curve by its amount of data; the smallest is 1×."""
+        """Return the label of a curve: its amount of data; the smallest is 1×."""
         return f"{method.label}, {variant['share'] / min(settings['shares']):g}× training data"
 
     def training(self, settings: dict[str, Any], task: dict[str, Any]) -> Training:
@@ -53,7 +53,7 @@ class DataSize(Curves):
         )
         holds = None if not strict.cells else bool(strict.mean > 0 and loose.mean > 0 and not strict.behind)
         measured = (
-            f"{high / low:g} times the data adds {strict.mean:.3f} to strict accuracy in the mean over d ≥ 2 "
+            f"{high / low:g} times the data adds {strict.mean:.3f} to strict accuracy on average over d ≥ 2 "
             f"({strict}) and {loose.mean:.3f} to loose accuracy ({loose})."
         )
         return [self.verdict("more", measured, holds)]

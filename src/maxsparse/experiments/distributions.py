@@ -1,4 +1,4 @@
-"""Experiment ``distributions``: amplitudes at test that training has not seen."""
+"""Experiment ``distributions``: test amplitudes that differ from training."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maxsparse.experiments.methods import Method
 from maxsparse.experiments.training_plans import Training
 
 LETTERS = {"uniform": "U", "gaussian": "N"}
-STABLE = 0.05  # what another law at training may cost at any d for "quite stable"
+STABLE = 0.05  # largest loss at any d due to another training distribution that counts as "quite stable"
 
 
 class Distributions(Curves):
-    """Uniform and gaussian amplitudes, at training and at test."""
+    """Uniform and gaussian amplitudes, in training and test."""
 
     name = "distributions"
-    title = "Other amplitudes at test than at training"
+    title = "Different amplitudes in training and test"
     paper = "Section 7.3, Figure 5"
     about = (
         "The residual network of experiment basic, trained on amplitudes ±U[0.1, 0.5] (U) or N(±0.3, 0.1) (N, 0.1 a "
@@ -38,25 +38,25 @@ class Distributions(Curves):
     presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "paper")}  # noqa: RUF012  # read only
 
     def variants(self, settings: dict[str, Any]) -> list[dict[str, Any]]:
-        """List the four pairs of laws, in the paper's order."""
+        """List the four pairs of distributions, in the paper's order."""
         u, n = LETTERS
         return [{"trained": a, "tested": b} for a, b in ((u, u), (u, n), (n, n), (n, u))]
 
     def label(self, settings: dict[str, Any], method: Method, variant: dict[str, Any]) -> str:
-        """Name a curve as the paper does."""
+        """Return the label of a curve, as in the paper."""
         return f"{LETTERS[variant['trained']]}2{LETTERS[variant['tested']]}"
 
     def training(self, settings: dict[str, Any], task: dict[str, Any]) -> Training:
-        """Train on the first law."""
+        """Train on the first distribution."""
         return replace(super().training(settings, task), amplitudes=task["trained"])
 
     def test_amplitudes(self, task: dict[str, Any]) -> str:
-        """Test on the second."""
+        """Test on the second distribution."""
         law: str = task["tested"]
         return law
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare what the right and the wrong law at training give on the same test signals."""
+        """Compare matching and other training distributions on the same test signals."""
         chosen = data.select(method="residual")
         parts, worst = [], []
         for law, other in (("uniform", "gaussian"), ("gaussian", "uniform")):
@@ -71,7 +71,9 @@ class Distributions(Curves):
                     f"{pair} {measure} {wrong.mean[at]:.3f} against {right.mean[at]:.3f} at d = {right.x[at]:.0f}"
                 )
         measured = (
-            "Largest loss by the wrong law at training: " + "; ".join(parts) + f". Up to {STABLE} counts as stable."
+            "Largest loss due to another training distribution: "
+            + "; ".join(parts)
+            + f". Up to {STABLE} counts as stable."
         )
         return [self.verdict("stable", measured, bool(max(worst) <= STABLE))]
 

@@ -1,4 +1,4 @@
-"""How all figures draw a curve with its spread, and an axis of accuracies."""
+"""Common drawing functions: a curve with its spread, and an axis of accuracies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw_series(axes: Axes, series: Series, label: str, **style: Any) -> None:
 
 
 def method_style(method: str) -> dict[str, Any]:
-    """Return colour and line style of a method; methods without a family take the next colour."""
+    """Return colour and line style of a method; methods without a family get the next colour."""
     family = method.removesuffix("-whitened")
     style: dict[str, Any] = {"linestyle": "--"} if family != method else {}
     return {**style, "color": COLOURS[family]} if family in COLOURS else style
@@ -56,7 +56,7 @@ def two_panels(
     guess: float,
     xlabel: str = "number of nonzeros d",
 ) -> None:
-    """Draw strict accuracy on the left and loose accuracy on the right, as the paper's figures do.
+    """Draw strict accuracy on the left and loose accuracy on the right, as in the paper's figures.
 
     Parameters
     ----------
@@ -87,5 +87,5 @@ def accuracy_axes(axes: Axes, xlabel: str, *, log: bool = False) -> None:
 
 
 def legend_below(axes: Axes) -> None:
-    """Put the legend under the axes, where it hides no curve."""
+    """Put the legend below the axes, where it hides no curve."""
     axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False)

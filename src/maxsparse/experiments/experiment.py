@@ -1,4 +1,4 @@
-"""What an experiment is: tasks that can run anywhere in any order, and how their records are shown and judged."""
+"""Base class of experiments: independent tasks, and how their records are shown and judged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOLDS, NOT, UNTESTED = "holds", "does not hold", "untested"
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing the paper says, in one sentence, and where it says it."""
+    """A claim of the paper in one sentence, and its section."""
 
     key: str
     text: str
@@ -30,7 +30,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was measured about a claim, in one sentence with the numbers, and whether the claim holds."""
+    """The measurement for a claim, in one sentence with the numbers, and whether the claim holds."""
 
     claim: Claim
     measured: str
@@ -58,7 +58,7 @@ class Table:
 
 
 def all_below(*pairs: tuple[float, float]) -> bool | None:
-    """Tell whether the first number of every pair is below the second; None where one of them was not measured."""
+    """Return whether the first number of every pair is below the second; None if one was not measured."""
     if any(math.isnan(value) for pair in pairs for value in pair):
         return None
     return all(first < second for first, second in pairs)
@@ -67,8 +67,8 @@ def all_below(*pairs: tuple[float, float]) -> bool | None:
 class Experiment(ABC):
     """Base of all experiments; one file each.
 
-    A task is a dictionary of JSON scalars with a ``seed``. Tasks do not know each other: they may run in any order, in
-    other processes, and a run that was stopped takes up the tasks that are missing.
+    A task is a dictionary of JSON scalars with a ``seed``. Tasks are independent: they may run in any order, in other
+    processes, and a resumed run does only the remaining tasks.
     """
 
     name: ClassVar[str]
@@ -76,24 +76,24 @@ class Experiment(ABC):
     paper: ClassVar[str]  # where in the paper
     about: ClassVar[str]  # the protocol, in a few sentences
     claims: ClassVar[tuple[Claim, ...]]
-    # Settings by preset; JSON values. "seeds" and "training" reach the measurements through tasks and recipes alone.
+    # Settings by preset; JSON values. "seeds" and "training" reach the measurements only through tasks and recipes.
     presets: ClassVar[dict[str, dict[str, Any]]]
     methods: ClassVar[tuple[str, ...]] = ()  # methods compared by default; () for experiments that compare none
 
     @abstractmethod
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
-        """List what there is to do."""
+        """List the tasks."""
 
     @abstractmethod
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-        """Do one task."""
+        """Run one task."""
 
     @abstractmethod
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare what was measured with what the paper claims, claim by claim."""
+        """Compare the measurements with the paper, claim by claim."""
 
     def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
-        """List the networks that a task needs; they are trained before it, once for all tasks and experiments."""
+        """List the networks that a task needs; each is trained once for all tasks and experiments."""
         return []
 
     def known_methods(self) -> list[str] | None:
@@ -101,7 +101,7 @@ class Experiment(ABC):
         return None
 
     def depends(self, task: dict[str, Any]) -> list[str]:
-        """List hashes of what a task uses besides settings, networks and registered methods: weights of the package."""
+        """List hashes of bundled weights that a task uses besides settings, networks and registered methods."""
         return []
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
@@ -121,7 +121,7 @@ class Experiment(ABC):
         return Verdict(self.claim(key), measured, UNTESTED if holds is None else HOLDS if holds else NOT)
 
     def untested(self, key: str, data: Data, methods: Sequence[str]) -> Verdict | None:
-        """Build the verdict on a claim about methods of which some were not run; None where all were."""
+        """Build the verdict on a claim if some of its methods were not run; None if all were."""
         found = data.unique("method")
         missing = [method for method in methods if method not in found]
         return self.verdict(key, f"Not run: {', '.join(missing)}.", None) if missing else None

@@ -1,4 +1,4 @@
-"""Finished tasks on disk, one line each, so that a run that was stopped loses at most the task it was at."""
+"""Finished tasks on disk, one line each, so that an interrupted run loses at most the current task."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAME = ".journal.jsonl"
 
 
 def fingerprint(experiment: str, settings: dict[str, Any], depends: Sequence[str] = ()) -> str:
-    """Return a hash of what the record of a task depends on besides the task: records of another one are not reused.
+    """Return a hash of what the record of a task depends on; records with another hash are not reused.
 
     Parameters
     ----------
     experiment : str
         Its name.
     settings : dict
-        Those of the preset. The seeds are left out, because a task has its own; so is the training plan, because
-        `depends` names the networks that a task needs. More seeds or another plan do not undo the rest.
+        Those of the preset, without seeds, because a task has its own, and without the training plan, because `depends`
+        lists the networks of a task. So more seeds or another plan do not invalidate the rest.
     depends : sequence of str
         Hashes of networks and weights.
     """
@@ -37,7 +37,7 @@ def fingerprint(experiment: str, settings: dict[str, Any], depends: Sequence[str
 
 
 def plain(value: Any) -> Any:
-    """Bring records to what JSON holds: NaN and infinities become null, numpy numbers Python ones."""
+    """Convert records to JSON types: NaN and infinities become null, numpy numbers Python numbers."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -50,16 +50,16 @@ def plain(value: Any) -> Any:
 
 
 class Journal:
-    """The tasks of one run that are done, in memory and in ``folder/.journal.jsonl``.
+    """The finished tasks of one run, in memory and in ``folder/.journal.jsonl``.
 
     Parameters
     ----------
     folder : Path
         Folder of the run.
     tasks : sequence of (dict, str)
-        Every task of the experiment with its fingerprint; what else is on disk is of no use.
+        Every task of the experiment with its fingerprint; other tasks on disk are ignored.
     again : sequence of dict
-        Tasks to do again, done or not.
+        Tasks to repeat even if finished.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Journal:
         self._read_results(folder / "results.json")
         self._read_journal()
         self._again = set()
-        # Opened here and kept open: a folder that cannot be written to shows before any work is done.
+        # Opened here and kept open: an unwritable folder raises an error before any work is done.
         self._stream = self.path.open("a", encoding="utf-8")
 
     def add(self, task: dict[str, Any], records: list[Record], seconds: float) -> None:
-        """Note a finished task, on disk before this returns."""
-        # Through JSON and back, so that a resumed run cannot differ from one that was not stopped.
+        """Record a finished task; it is on disk when this returns."""
+        # Through JSON and back, so that a resumed run cannot differ from an uninterrupted one.
         line = json.dumps(_entry(self.key(task), task, records, seconds), allow_nan=False)
         self._stream.write(line + "\n")
         self._stream.flush()
@@ -89,7 +89,7 @@ class Journal:
         return self._keys[_name(task)]
 
     def has(self, task: dict[str, Any]) -> bool:
-        """Tell whether a task is done."""
+        """Return whether a task is finished."""
         return _name(task) in self.done
 
     def of(self, task: dict[str, Any]) -> tuple[list[Record], float]:
@@ -97,7 +97,7 @@ class Journal:
         return self.done[_name(task)]
 
     def close(self, finished: bool) -> None:
-        """Close the file; remove it where its content stands in results.json now."""
+        """Close the file; remove it if its content is in results.json."""
         self._stream.close()
         if finished:
             self.path.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ class Journal:
             results = json.loads(path.read_text(encoding="utf-8"))
             for entry in results["tasks"]:
                 self._take(entry)
-        except (OSError, ValueError, KeyError, TypeError):  # no results, or not ours: they will be written anew
+        except (OSError, ValueError, KeyError, TypeError):  # no results, or not ours: they will be rewritten
             return
 
     def _take(self, entry: dict[str, Any]) -> None:

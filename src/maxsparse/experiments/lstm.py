@@ -16,10 +16,10 @@ class Lstm(Curves):
     title = "LSTM, residual network and SBL with unit amplitudes"
     paper = "Section 9, Figure 8"
     about = (
-        "The problem of experiment basic with amplitudes ±1, on which local minima trouble many algorithms. The LSTM "
-        "has two layers and 11 steps, y at every step; the paper gives no width, the laptop preset has 128 units, and "
-        "both networks whiten their input there. Networks are trained for about the same processor time. SBL on "
-        "whitened signals and the bundled network are not in the paper."
+        "The problem of experiment basic with amplitudes ±1, for which local minima are a problem for many algorithms. "
+        "The LSTM has two layers and 11 steps, with y as input of every step; the paper gives no width, the laptop "
+        "preset has 128 units, and both networks whiten their input there. Networks are trained for about the same "
+        "processor time. SBL on whitened signals and the bundled network are not in the paper."
     )
     claims = (
         Claim("sbl", "The LSTM is even able to outperform SBL.", "Section 9"),

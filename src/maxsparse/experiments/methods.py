@@ -1,4 +1,4 @@
-"""Recovery methods as experiments know them: a name, a label for figures, and one function."""
+"""Recovery methods of the experiments: a name, a label for figures, and one function."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ ISTA_ITERATIONS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a method may know before it sees signals.
+    """What a method is given besides the signals.
 
     Attributes
     ----------
     dictionary : ndarray of shape (n, m) or ClusteredDictionary
-        Φ, with its parts where it has parts.
+        Φ, with its parts if it has any.
     sparsity : int
         Number of nonzeros of every signal.
     rank : int or None
-        Rank of the disturbing low-rank term, where there is one.
+        Rank of the low-rank term, if there is one.
     cluster_sparsity : int or None
-        Number of clusters in use, where there are clusters.
+        Number of active clusters, if there are clusters.
     noise : float
         Standard deviation of the noise on every measurement.
     training : Training or None
-        What networks are trained on, where there are any.
+        Training of the networks, if there are any.
     """
 
     dictionary: FloatArray | ClusteredDictionary
@@ -69,11 +69,11 @@ class Method:
     recover : callable
         ``recover(problem, Y) -> Result`` or scores of shape (N, m).
     applies : callable
-        ``applies(problem)`` is False where the method makes no sense; such points are left out.
+        ``applies(problem)`` is False if the method cannot be used; such points are omitted.
     recipe : callable or None
-        ``recipe(training)`` says how the network of the method is trained, for methods that have one.
+        ``recipe(training)`` defines the training of the method's network, if it has one.
     depends : callable
-        A text that changes where answers of the method may change; its results are then measured again.
+        A string that changes when answers of the method may change; its results are then measured again.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Method:
     depends: Callable[[], str] = lambda: ""
 
     def scores(self, problem: Problem, Y: FloatArray) -> FloatArray:
-        """Return scores (N, m), from whatever the method returns."""
+        """Return scores (N, m), from the result of the method."""
         answer = self.recover(problem, Y)
         return answer.scores if isinstance(answer, Result) else np.asarray(answer)
 
@@ -92,7 +92,7 @@ class Method:
 def _solver(
     method: str, *, whitened: bool = False, told: bool = True, **options: Any
 ) -> Callable[[Problem, FloatArray], Result]:
-    """Return a classical solver; `told` says whether it is given the number of nonzeros."""
+    """Return a classical solver; `told` sets whether it is given the number of nonzeros."""
 
     def recover(problem: Problem, Y: FloatArray) -> Result:
         from maxsparse.solvers import solve  # compiled code: loaded only when used
@@ -111,14 +111,14 @@ def _ista(*, whitened: bool = False) -> Callable[[Problem, FloatArray], Result]:
 def _network_method(name: str, label: str) -> Method:
     def recover(problem: Problem, Y: FloatArray) -> FloatArray:
         if problem.training is None:
-            raise ValueError("this problem has nothing to train a network on")
+            raise ValueError("this problem has no training for a network")
         return current_store().network(problem.training.recipe(name)).scores(Y)
 
     return Method(name, label, recover, _has_training, recipe=lambda training: training.recipe(name))
 
 
 def _recoverer(problem: Problem, Y: FloatArray) -> Result:
-    """Return the answer after the search; its scores are the magnitudes of its coefficients, as for any estimate."""
+    """Return the answer after the search; its scores are the magnitudes of its coefficients."""
     from dataclasses import replace
 
     from maxsparse.recovery import SparseRecoverer
@@ -134,7 +134,7 @@ def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
 
 @cache
 def _bundled_weights(*names: str) -> str:
-    """Return a hash of bundled weights: only what uses them is measured again after they were trained anew."""
+    """Return a hash of bundled weights: results that use them are measured again when they change."""
     folder = resources.files("maxsparse.learned_sbl.weights")
     return "".join(hashlib.sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest()[:16] for name in names)
 
@@ -190,7 +190,7 @@ NETWORK_LABELS = {
 BUILT_IN = {
     method.name: method
     for method in (
-        # The adaptive step is the strongest form of IHT, so that a failure is not one of the step.
+        # The adaptive step is the strongest form of IHT, so that a failure is not due to the step size.
         Method("iht", "IHT", _solver("iht", step="normalised")),
         Method("iht-whitened", "IHT, whitened", _solver("iht", whitened=True, step="normalised")),
         Method("iht-nulled", "IHT, low-rank term removed", _iht_nulled, _has_rank),

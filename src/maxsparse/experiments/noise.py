@@ -1,4 +1,4 @@
-"""Experiment ``noise``: what is left of recovery when y is measured with noise."""
+"""Experiment ``noise``: recovery when y is measured with noise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Noise(Experiment):
     about = (
         "The problem of experiment basic and one with gaussian atoms, d nonzeros, white noise of one level for all "
         "signals of a point: 20 log10 of the root mean square of y over that of the noise. Every method but the "
-        "residual network is told the level; whitening is regularised by it. The residual network is the one of "
+        "residual network is given the level; whitening is regularised by it. The residual network is the one of "
         "experiment basic, trained without noise. Recall is the share of the support among the d largest scores."
     )
     claims = (
@@ -60,7 +60,7 @@ class Noise(Experiment):
         ]
 
     def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
-        """Name the network that the method needs."""
+        """Return the network that the method needs."""
         method = registry.methods()[task["method"]]
         training = _training(settings, task)
         return [method.recipe(training)] if method.recipe and training else []

@@ -1,4 +1,4 @@
-"""index.html: everything about a run, or about all runs of a preset, in one file that needs no other."""
+"""index.html: everything about a run, or about all runs of a preset, in one self-contained file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ code, pre { background: var(--soft); padding: .1rem .3rem; overflow-x: auto; } p
 
 
 def write_pages(folder: Path) -> None:
-    """Write the page of one run, and beside it the page of all runs of the same preset."""
+    """Write the page of one run, and the page of all runs of the same preset."""
     results = _read(folder)
     _write(folder / "index.html", f"{results['title']} ({results['preset']})", [(results, folder)])
     known = {name: position for position, name in enumerate(names())}
@@ -70,7 +70,7 @@ def _section(results: dict[str, Any], folder: Path) -> list[str]:
         f'<h2 id="{escape(results["experiment"])}">{escape(results["title"])}</h2>',
         f"<p>{escape(results['paper'])}. {escape(results['about'])}</p>",
         f"<pre>{escape(results['command'])}</pre>",
-        "<h3>What the paper claims, what was measured</h3>",
+        "<h3>Claims of the paper and measurements</h3>",
         _claims(results["claims"]),
     ]
     for figure in results["figures"]:

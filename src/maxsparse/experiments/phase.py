@@ -28,9 +28,9 @@ class Phase(Experiment):
     paper = "Beyond the paper"
     about = (
         "Gaussian dictionaries with m atoms, n = δm rows, d = ρn nonzeros, amplitudes ±U[0.1, 0.5], no noise. "
-        "Colour is strict accuracy. The line is where ℓ1 minimisation stops to work for large m (Donoho and Tanner, "
-        "2009). OMP and IHT are told d. Learned SBL is the bundled network's scores alone, without training and "
-        "without search."
+        "Colour is strict accuracy. The line is the limit of ℓ1 minimisation for large m (Donoho and Tanner, 2009). "
+        "OMP and IHT are given d. Learned SBL means the scores of the bundled network, without training and without "
+        "search."
     )
     claims = (
         Claim(
@@ -97,7 +97,7 @@ class Phase(Experiment):
         return [Picture("phase", caption, lambda figure: _draw(figure, settings, data), (10.0, 3.4 * rows))]
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
-        """Tabulate the largest ρ that half the signals survive."""
+        """Tabulate the largest ρ at which half the signals are recovered."""
         known = registry.methods()
         deltas = settings["deltas"]
         rows = [
@@ -123,7 +123,7 @@ class Phase(Experiment):
         return [
             self.verdict(
                 "l1",
-                f"The ρ of one half is within {max(gaps):.2f} of the line at every δ, {np.mean(gaps):.3f} in the mean.",
+                f"The ρ of one half is within {max(gaps):.2f} of the line at every δ, {np.mean(gaps):.3f} on average.",
                 bool(max(gaps) <= 0.1) if not any(map(math.isnan, gaps)) else None,
             ),
             self.verdict(
@@ -166,7 +166,7 @@ def _column(settings: dict[str, Any], data: Data, method: str, delta: float) -> 
 
 
 def _half(settings: dict[str, Any], data: Data, method: str, delta: float) -> float:
-    """Return the ρ at which a column falls below one half; 0 where it never was above, NaN where it is not there."""
+    """Return the ρ at which a column falls below one half; 0 if it is never above, NaN if it is missing."""
     rhos, column = np.array(settings["rhos"]), _column(settings, data, method, delta)
     if np.isnan(column).any():
         return math.nan

@@ -31,13 +31,13 @@ class RankOne(Experiment):
     """Φ = [εA + uvᵀ]N as ε goes to zero."""
 
     name = "rank-one"
-    title = "A rank-one term: what it destroys and what W and D restore"
+    title = "A rank-one term: its effect, and what W and D restore"
     paper = "Section 2.2 and Section 3, Proposition 2"
     about = (
         "Dictionaries Φ = [εA + uvᵀ]N with atoms of norm 1. Left: the exact restricted isometry constant δ_3; since "
         "δ_3k grows with k, a δ_3 above 1/√32 excludes the guarantee of IHT for every k. Right: share of supports that "
-        "are exactly right. IHT is told the number of nonzeros and uses the adaptive step. 'A with one row less' is a "
-        "random dictionary with n − 1 rows, what the paper promises after W and D. The bound 2⁻ᵗ is checked on "
+        "are exactly right. IHT is given the number of nonzeros and uses the adaptive step. 'A with one row less' is a "
+        "random dictionary with n − 1 rows, as good as the paper promises after W and D. The bound 2⁻ᵗ is checked on "
         "[I, H/√n] plus a rank-one term: two orthonormal bases are twice overcomplete, and constants small enough for "
         "the guarantee can be proved for them."
     )
@@ -88,7 +88,7 @@ class RankOne(Experiment):
         return found
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-        """Do one task."""
+        """Run one task."""
         steps = {"constants": _constants, "recovery": _recovery, "ideal": _ideal, "bound": _bound}
         return steps[task["kind"]](settings, task)
 
@@ -159,8 +159,8 @@ class RankOne(Experiment):
             ),
             self.verdict(
                 "bound",
-                f"δ_{3 * settings['bases_k']}[WΦD] ≤ {delta:.4f}; the bound was broken in {broken:.0f} of {trials:.0f} "
-                "trials.",
+                f"δ_{3 * settings['bases_k']}[WΦD] ≤ {delta:.4f}; the bound was violated in {broken:.0f} of "
+                f"{trials:.0f} trials.",
                 None if delta >= threshold else bool(broken == 0),
             ),
         ]

@@ -1,4 +1,4 @@
-"""What a trained network depends on, and where trained networks are kept so that experiments share them."""
+"""Everything a trained network depends on, and the store of trained networks that experiments share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Diverged", "Recipe", "Store", "current_store", "using_store"]
 
 
-NOTE = "training diverged:"  # how the note begins that stands in place of a network
+NOTE = "training diverged:"  # start of the note that replaces a network
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class Recipe:
     hyperparameters : dict
         Of the network.
     loss : str or None
-        None for the one that goes with the network.
+        None for the default of the network.
     n, m, seed : int
-        The dictionary is ``decaying(n, m, rng=seed)``; start weights and signals come from the same seed.
+        The dictionary is ``decaying(n, m, rng=seed)``; initial weights and signals use the same seed.
     amplitudes : str
     sparsity : (int, int)
         Range of the number of nonzeros.
     samples : int
         Signals to train on, repetitions included.
     set_size : int or None
-        Number of different signals; None where every signal is a new one.
+        Number of different signals; None if every signal is new.
     preset : str
         Name in ``maxsparse.training.PRESETS``.
     changes : dict
-        What differs from the preset.
+        Differences from the preset.
     """
 
     network: str
@@ -67,48 +67,48 @@ class Recipe:
 
     @property
     def settings(self) -> Settings:
-        """How it is trained: the preset as it suits the network, with the changes."""
+        """Training settings: the preset for the network, with the changes."""
         from maxsparse.training import preset_for  # loads torch
 
         return preset_for(self.network, self.preset).but(**self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it with the settings that the names of preset and network stand for, as plain JSON."""
+        """Return all fields, with the settings of preset and network written out, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps({**asdict(self), "settings": self.settings.to_json()}))
         return found
 
     @property
     def key(self) -> str:
-        """Hash of all of it and of the version of this package."""
+        """Hash of all fields and of the version of this package."""
         text = json.dumps([__version__, self.to_json()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Diverged(Exception):
-    """The training of a network diverged; the message says how, and what to remove to try again."""
+    """The training of a network diverged; the message gives the reason, and the file to remove to try again."""
 
 
 class Store:
-    """A folder of trained networks, one file per recipe; what is not there is trained, what was stopped is resumed.
+    """A folder of trained networks, one file per recipe; missing ones are trained, interrupted ones resumed.
 
     Parameters
     ----------
     folder : path
-        Made when first needed.
+        Created on first use.
     device : str, default="auto"
-        Where networks are trained and run.
+        Device for training and inference.
     """
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
         self.folder, self.device = Path(folder), device
-        self._finished: set[str] = set()  # keys of networks that need no second look
+        self._finished: set[str] = set()  # keys of networks known to be finished
 
     def path(self, recipe: Recipe) -> Path:
         """Return the file of a network."""
         return self.folder / f"{recipe.network}-{recipe.key}.safetensors"
 
     def has(self, recipe: Recipe) -> bool:
-        """Tell whether a network is there and its training finished, well or not."""
+        """Return whether the training of a network has ended, successfully or not."""
         from maxsparse.networks import load
 
         path = self.path(recipe)
@@ -118,7 +118,7 @@ class Store:
         return path.is_file() and bool(load(path).about["report"]["finished"])
 
     def network(self, recipe: Recipe, *, progress: bool = False) -> SignalNetwork:
-        """Return a trained network, from its file or by training it; raise :class:`Diverged` where that failed."""
+        """Return a trained network, from its file or by training it; raise :class:`Diverged` if that failed."""
         if recipe.key not in self._finished:
             if not self.has(recipe):
                 self._train(recipe, progress)
@@ -129,19 +129,19 @@ class Store:
         return _open(self.path(recipe), self.device)
 
     def read(self, recipe: Recipe) -> bytes:
-        """Return the file of a network that is there, or the note that its training diverged."""
+        """Return the file of a finished network, or the note that its training diverged."""
         note = self._note(recipe)
         return (note if note.is_file() else self.path(recipe)).read_bytes()
 
     def write(self, recipe: Recipe, content: bytes) -> None:
-        """Take in a file that was trained elsewhere."""
+        """Add a file that was trained elsewhere."""
         self.folder.mkdir(parents=True, exist_ok=True)
         note = content.startswith(NOTE.encode())
         with atomic_write(self._note(recipe) if note else self.path(recipe)) as stream:
             stream.write(content)
 
     def _note(self, recipe: Recipe) -> Path:
-        """Return the file that says that a training diverged: the next run need not find out again."""
+        """Return the file that records a diverged training, so that it is not repeated."""
         return self.path(recipe).with_suffix(".diverged.txt")
 
     def _train(self, recipe: Recipe, progress: bool) -> None:
@@ -180,7 +180,7 @@ def _fit(recipe: Recipe, options: dict[str, Any]) -> None:
 
 @lru_cache(maxsize=8)
 def _open(path: Path, device: str) -> SignalNetwork:
-    """Read a finished network; what stands in its file never changes, so it stays in memory for the next task."""
+    """Read a finished network; its file never changes, so it is kept in memory for the next task."""
     from maxsparse.networks import SignalNetwork, load
     from maxsparse.training.processes import pick_device
 
@@ -194,7 +194,7 @@ _store: ContextVar[Store] = ContextVar("store")
 
 @contextmanager
 def using_store(store: Store) -> Iterator[None]:
-    """Let methods take their networks from `store`."""
+    """Make `store` the current store of networks."""
     token = _store.set(store)
     try:
         yield
@@ -203,7 +203,7 @@ def using_store(store: Store) -> Iterator[None]:
 
 
 def current_store() -> Store:
-    """Return the store that methods take their networks from."""
+    """Return the current store of networks."""
     try:
         return _store.get()
     except LookupError:

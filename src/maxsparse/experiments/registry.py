@@ -1,4 +1,4 @@
-"""Experiments and methods by name: the package's own, those registered by hand, and those of entry points."""
+"""Experiments and methods by name: those of the package, registered ones, and those of entry points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxsparse.experiments.methods import BUILT_IN, Method
 __all__ = ["GROUP", "get", "load_plug_ins", "methods", "methods_of", "names", "register"]
 
 GROUP = "maxsparse.experiments"
-# Loaded when first asked for: the list of names needs none of them.
+# Loaded on first use: the list of names needs none of them.
 MODULES = {
     "basic": "maxsparse.experiments.basic",
     "runtime": "maxsparse.experiments.runtime",
@@ -37,17 +37,18 @@ _entry_points_loaded = False
 
 
 def register(thing: Any) -> Any:
-    """Make an experiment or a method known by its name.
+    """Register an experiment or a method by its name.
 
     Parameters
     ----------
     thing : Experiment, subclass of Experiment, or Method
-        Its ``name`` must not be taken. A method joins every experiment that compares methods and that it applies to.
+        Its ``name`` must not be in use. A method is included in every experiment that compares methods and to which it
+        applies.
 
     Returns
     -------
     thing
-        As it came, so that ``register`` works as a class decorator.
+        The argument, so that ``register`` works as a class decorator.
     """
     built = thing() if isinstance(thing, type) and issubclass(thing, Experiment) else thing
     if isinstance(built, Method):
@@ -55,9 +56,9 @@ def register(thing: Any) -> Any:
     elif isinstance(built, Experiment):
         taken, table = built.name in MODULES or built.name in _experiments, _experiments  # type: ignore[assignment]
     else:
-        raise ValueError(f"register takes an Experiment or a Method, got {thing!r}")
+        raise ValueError(f"register needs an Experiment or a Method, got {thing!r}")
     if taken:
-        raise ValueError(f"the name {built.name!r} is taken; choose another")
+        raise ValueError(f"the name {built.name!r} is already in use; choose another")
     table[built.name] = built  # type: ignore[assignment]
     return thing
 
@@ -74,7 +75,7 @@ def get(name: str) -> Experiment:
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"there is no experiment {name!r}{hint} Known are: {', '.join(known)}")
+        raise ValueError(f"there is no experiment {name!r}{hint} Available: {', '.join(known)}")
     if name in _experiments:
         return _experiments[name]
     module = importlib.import_module(MODULES[name])
@@ -89,7 +90,7 @@ def methods() -> dict[str, Method]:
 
 
 def methods_of(experiment: Experiment) -> list[str]:
-    """Return the names of all methods that an experiment can compare; none where it compares none."""
+    """Return the names of all methods that an experiment can compare; none if it compares none."""
     if not experiment.methods:
         return []
     own = experiment.known_methods()
@@ -97,13 +98,13 @@ def methods_of(experiment: Experiment) -> list[str]:
 
 
 def plug_ins() -> list[str]:
-    """Return the names of the methods that came from outside."""
+    """Return the names of the methods from outside the package."""
     load_plug_ins()
     return list(_methods)
 
 
 def load_plug_ins() -> None:
-    """Load what entry points name, once per process; what their modules register, such as networks, is then known."""
+    """Load all entry points, once per process; their modules may also register networks."""
     global _entry_points_loaded
     if _entry_points_loaded:
         return
@@ -112,7 +113,8 @@ def load_plug_ins() -> None:
         for entry in entry_points(group=GROUP):
             _load(entry)
     except ValueError:
-        # A broken plug-in is named at every call, not at the first alone; those before it must not count as taken then.
+        # A broken plug-in raises an error at every call, not only at the first; names of those before it must stay
+        # free.
         for name in set(_experiments) - known:
             del _experiments[name]
         for name in set(_methods) - known_methods:
@@ -124,5 +126,5 @@ def load_plug_ins() -> None:
 def _load(entry: EntryPoint) -> None:
     try:
         register(entry.load())
-    except Exception as error:  # a broken plug-in must be named, whatever it raises
+    except Exception as error:  # name the broken plug-in, whatever it raises
         raise ValueError(f"the plug-in {entry.name!r} ({entry.value}) cannot be used: {error}") from error

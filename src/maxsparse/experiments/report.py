@@ -1,4 +1,4 @@
-"""Write what a run measured: results.json, pictures, Markdown tables, and a page that holds all of it."""
+"""Write the results of a run: results.json, figures, Markdown tables, and a page with all of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_report(
     """Write results.json, NAME.svg and NAME.png per picture, tables.md, index.html; return the verdicts."""
     data = Data(record for *_, records, _ in done for record in records)
     verdicts = experiment.judge(settings, data)
-    if preset == "smoke":  # too small to say anything
+    if preset == "smoke":  # too small for conclusions
         verdicts = [replace(verdict, verdict=UNTESTED) for verdict in verdicts]
     pictures = experiment.pictures(settings, data)
     tables = experiment.tables(settings, data)
@@ -81,7 +81,7 @@ def _draw(picture: Picture, folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # A fixed salt and no date: the same numbers give the same bytes.
+    # A fixed salt and no date: equal numbers give identical files.
     with matplotlib.rc_context({"svg.hashsalt": "maxsparse", "svg.fonttype": "none"}):
         figure = plt.figure(figsize=picture.size, layout="constrained")
         picture.draw(figure)

@@ -1,4 +1,4 @@
-"""Experiment ``rip``: how far W and D lower isometry constants, at what price, and how well the constants are known."""
+"""Experiment ``rip``: how far W and D lower isometry constants, at what price, and how tight the bounds are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rip(Experiment):
     paper = "Section 3, Proposition 2 and Corollary 1"
     about = (
         "Rank: Φ = [εA + Δ_r]N with ε = 10⁻⁴; W removes the r strongest directions; Ã is a random dictionary with "
-        "n − r rows. All atoms have norm 1 and δ_3 is exact. Search: W and D lowered by gradients on sampled supports, "
+        "n − r rows. All atoms have norm 1 and δ_3 is exact. Search: gradient search for W and D on sampled supports, "
         "starting from the best closed form; constants are exact, with the best common factor in D, so that shorter "
         "atoms alone gain nothing. Bounds: the certified interval without enumeration against the exact constant."
     )
@@ -94,7 +94,7 @@ class Rip(Experiment):
         return found
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-        """Do one task."""
+        """Run one task."""
         return {"rank": _rank, "search": _search, "bounds": _bounds}[task["kind"]](settings, task)
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
@@ -175,8 +175,8 @@ class Rip(Experiment):
             self.verdict(
                 "learned",
                 f"Gradient search lowers δ_3 below the best closed form in {int((after < start - 1e-6).sum())} of "
-                f"{after.size} dictionaries, on average from {start.mean():.3f} to {after.mean():.3f}; on supports it "
-                f"never saw, the mean deviation falls from {search.mean('held_before'):.3f} to "
+                f"{after.size} dictionaries, on average from {start.mean():.3f} to {after.mean():.3f}; on held-out "
+                f"supports, the mean deviation falls from {search.mean('held_before'):.3f} to "
                 f"{search.mean('held_after'):.3f}.",
                 bool((after <= start + 1e-6).all() and after.mean() < start.mean()),
             ),
@@ -185,7 +185,7 @@ class Rip(Experiment):
 
 def _rank(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # what is left of the atoms in one dimension: ±1
+        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # in one dimension all atoms are ±1
         return _rank_at(settings, task)
 
 

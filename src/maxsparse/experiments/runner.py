@@ -1,4 +1,4 @@
-"""Run an experiment: the tasks that are not done yet, here or elsewhere, then the report."""
+"""Run an experiment: the unfinished tasks, here or elsewhere, then the report."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from maxsparse.experiments.workers import Work, on_cluster, on_processes
 
 __all__ = ["Interrupted", "Outcome", "run"]
 
-NETWORKS = ".networks"  # folder of trained networks, beside the presets: all experiments share them
+NETWORKS = ".networks"  # folder of trained networks, shared by all experiments and presets
 
 
 class Interrupted(Exception):
-    """A run was stopped by the user; what is done is on disk."""
+    """A run was interrupted by the user; finished tasks are on disk."""
 
     def __init__(self, done: int, total: int, *, fresh: bool = False) -> None:
         command = "the same command without --fresh" if fresh else "the same command"
-        super().__init__(f"interrupted after {done} of {total} tasks; {command} takes up the others")
+        super().__init__(f"interrupted after {done} of {total} tasks; {command} resumes the remaining tasks")
         self.done, self.total = done, total
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind.
+    """Result of a run.
 
     Attributes
     ----------
     folder : Path
-        Holds results.json, the pictures, tables.md and index.html.
+        Holds results.json, the figures, tables.md and index.html.
     verdicts : list of Verdict
     tasks : int
         Number of tasks of the experiment.
     resumed : int
-        How many of them an earlier run had done.
+        How many of them come from an earlier run.
     """
 
     folder: Path
@@ -76,19 +76,19 @@ def run(
     output : str or path, default="results"
         Folder for all results.
     methods : sequence of str or None, default=None
-        Methods to run; None takes those of the experiment and all plug-ins. What an earlier run has measured of the
-        others stays in the report.
+        Methods to run; None for those of the experiment and all plug-ins. Earlier results of other methods stay in the
+        report.
     seeds : sequence of int or None, default=None
-        Seeds to run, of those of the preset; None takes all. The others stay in the report in the same way.
+        Seeds to run, a subset of the preset's; None for all. Earlier results of other seeds stay in the report.
     jobs : int, default=1
         Number of processes. Methods registered by a call, not by an entry point, are known to one process only.
     scheduler : str or None, default=None
-        Address of a dask scheduler whose workers train and measure, in place of processes here.
+        Address of a dask scheduler whose workers train and measure, instead of local processes.
     device : str, default="auto"
-        Where networks are trained and run: ``"auto"`` takes CUDA where there is one, else the CPU.
+        Device for training and inference: ``"auto"`` uses CUDA if available, else the CPU.
     fresh : bool, default=False
-        Do every task again. Otherwise tasks of an earlier run with the same settings, finished or stopped, are reused.
-        Trained networks are reused in any case; they are in ``output/.networks``.
+        Repeat every task. Otherwise tasks of an earlier run with the same settings, finished or interrupted, are
+        reused. Trained networks are always reused; they are in ``output/.networks``.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -99,7 +99,7 @@ def run(
     Raises
     ------
     Interrupted
-        On Ctrl-C. The next call with the same arguments does the tasks that are missing.
+        On Ctrl-C. The next call with the same arguments runs the remaining tasks.
     """
     experiment = registry.get(name)
     preset = check_choice(preset, "preset", tuple(PRESETS))
@@ -159,7 +159,7 @@ def _chosen_seeds(settings: dict[str, Any], seeds: Sequence[int] | None) -> list
 def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> list[str]:
     if not experiment.methods:
         if methods:
-            raise ValueError(f"the experiment {experiment.name!r} compares no methods; leave out --methods")
+            raise ValueError(f"the experiment {experiment.name!r} compares no methods; omit --methods")
         return []
     if methods is None:
         return _usual_methods(experiment)

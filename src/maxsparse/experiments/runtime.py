@@ -36,8 +36,8 @@ class Runtime(Experiment):
     about = (
         "Signals of experiment basic in one batch: processor time of one thread divided by the number of signals, the "
         "median of some runs, after one run that compiles and warms up. ISTA is timed right before every other method, "
-        "so that the ratio does not depend on what else the machine does. The paper does not say on what its networks "
-        "ran; its 10⁻⁶ s are out of reach of one core."
+        "so that the ratio does not depend on other load of the machine. The paper does not name the hardware of its "
+        "networks; its 10⁻⁶ s cannot be reached on one core."
     )
     claims = (
         Claim("fast", "Networks are dramatically faster than ISTA and IHT.", "Section 7.2"),
@@ -68,7 +68,7 @@ class Runtime(Experiment):
         return [{"method": method, "seed": seed} for seed in settings["seeds"] for method in methods]
 
     def recipes(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Recipe]:
-        """Name the network that the method needs."""
+        """Return the network that the method needs."""
         method = registry.methods()[task["method"]]
         return [method.recipe(_training(settings, task))] if method.recipe else []
 
@@ -103,7 +103,7 @@ class Runtime(Experiment):
         return [Picture("runtime", caption, lambda figure: _draw(figure, data), (8.0, 4.5))]
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
-        """Tabulate seconds, ratio to ISTA, the paper's figures and what the method recovers for it."""
+        """Tabulate seconds, ratio to ISTA, the paper's figures and the accuracy of the method."""
         rows = []
         for name in data.unique("method"):
             label = registry.methods()[name].label
@@ -148,7 +148,7 @@ class Runtime(Experiment):
 
 def _training(settings: dict[str, Any], task: dict[str, Any]) -> Training:
     found = settings["sparsities"]
-    # The LSTM is the one of its own experiment: time does not depend on the amplitudes.
+    # The LSTM is that of experiment lstm: time does not depend on the amplitudes.
     amplitudes = "unit" if task["method"] == "lstm" else "uniform"
     return Training(
         settings["training"],

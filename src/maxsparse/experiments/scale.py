@@ -26,8 +26,8 @@ class Scale(Experiment):
     title = "Larger dictionaries at the same ratios"
     paper = "Beyond the paper, which has one size (20×100)"
     about = (
-        "The dictionary of experiment basic with n doubled again and again, m = 5n and d a fixed share of n. Nothing "
-        "is trained: learned SBL and SparseRecoverer use the weights that come with the package. Time is processor "
+        "The dictionary of experiment basic with n doubled repeatedly, m = 5n and d a fixed share of n. Nothing "
+        "is trained: learned SBL and SparseRecoverer use the bundled weights. Time is processor "
         "time over all threads."
     )
     claims = (
@@ -97,7 +97,7 @@ class Scale(Experiment):
         return found
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Look at the smallest share for accuracy, at all of them for the order."""
+        """Use the smallest share for accuracy, all of them for the order."""
         rivals = ("sbl-whitened", "l1-whitened", "omp-whitened")
         least = min(settings["shares"])
         own = data.select(method="recoverer")

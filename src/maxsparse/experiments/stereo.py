@@ -24,7 +24,7 @@ LABELS = {
     "consensus": "consensus",
     "auto": "auto",
 }
-PAPER = {  # mean degrees that the paper reports on a Bunny of its own
+PAPER = {  # mean degrees that the paper reports for its own Bunny
     "ls": {10: 12.13, 20: 10.80, 40: 9.33},
     "l1": {10: 7.10, 20: 3.96, 40: 1.24},
     "sbl": {10: 4.02, 20: 1.86, 40: 0.50},
@@ -41,13 +41,13 @@ class Stereo(Experiment):
     title = "Photometric stereo: shadows and highlights as sparse outliers"
     paper = "Section 8 (Practical Application: Photometric Stereo), Table 2 and Figure 6"
     about = (
-        "The Stanford Bunny, rendered with cast shadows and highlights under q lights drawn evenly from a hemisphere; "
-        "each seed is another draw, whose first q lights are used. Mean angular error over the pixels that get a "
-        "normal. The network is the paper's: "
+        "The Stanford Bunny, rendered with cast shadows and highlights under q lights drawn uniformly from a "
+        "hemisphere; each seed is another draw, whose first q lights are used. Mean angular error over the pixels that "
+        "get a normal. The network is the paper's: "
         "Φ is the projection onto the null space of the lights, the training outliers have random supports and "
-        "gaussian values, and the four readings doubted least give the normal; it is trained anew for every draw, and "
-        "its runtime is without training. 'auto' is this package's method and needs no training. Runtimes are of the "
-        "compiled solvers of this package, not of the paper's code."
+        "gaussian values, and the four readings with the lowest scores give the normal; it is trained for every draw, "
+        "and its runtime is without training. 'auto' is this package's method and needs no training. Runtimes are "
+        "those of the compiled solvers of this package, not of the paper's code."
     )
     claims = (
         Claim("hardest", "With q = 10 images the network significantly outperforms the others.", "Section 8.2"),
@@ -83,16 +83,16 @@ class Stereo(Experiment):
     }
 
     def known_methods(self) -> list[str]:
-        """List the methods of photometric stereo, those that were registered included."""
+        """List the methods of photometric stereo, including registered ones."""
         return list(dict.fromkeys([*LABELS, *METHODS]))
 
     def depends(self, task: dict[str, Any]) -> list[str]:
-        """Let results of ``auto`` go with the weights that it was run with."""
+        """Return the hash of the weights of ``auto``, on which its results depend."""
         uses = task["method"] == "auto" and bundled_path().is_file()
         return [hashlib.sha256(bundled_path().read_bytes()).hexdigest()[:16]] if uses else []
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
-        """List every method on every draw. Tasks in a row are other draws: two processes then render two."""
+        """List every method on every draw. Consecutive tasks are different draws: two processes then render two."""
         return [
             {"method": method, "q": q, "seed": seed}
             for method in methods
@@ -101,7 +101,7 @@ class Stereo(Experiment):
         ]
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-        """Run one method on one draw; photographs and networks are kept in the store for the next task."""
+        """Run one method on one draw; photographs and networks are stored for the next task."""
         store = current_store()
         scene = photographs(settings, task["seed"], store.folder).select(range(task["q"]))
         name, options = task["method"], {}
@@ -114,7 +114,7 @@ class Stereo(Experiment):
         return [Record(task, values), Record({**task, "map": packed(result)}, {})]  # type: ignore[arg-type]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
-        """Show where the methods err, for every q."""
+        """Show error maps of the methods, for every q."""
         labels = _labels(data)
         seed = min(data.unique("seed"))
         caption = f"Error maps of draw {seed}: angular error from 0 (dark) to {WORST:g} degrees and more (bright)."
@@ -123,7 +123,7 @@ class Stereo(Experiment):
         return [Picture("stereo", caption, lambda figure: draw_maps(figure, labels, lights, data, seed), size)]
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
-        """Tabulate errors and runtimes as the paper does, with the paper's own errors beside them."""
+        """Tabulate errors and runtimes as the paper does, next to the paper's errors."""
         draws = len(data.unique("seed"))
         over = f"mean and standard deviation over {draws} draws" if draws > 1 else "one draw"
         header = ["q", *_labels(data).values()]
@@ -134,14 +134,14 @@ class Stereo(Experiment):
             ),
             Table(
                 "paper",
-                "The paper's errors in degrees, on a Bunny of its own",
+                "The paper's errors in degrees, on its own Bunny",
                 ["q", *(LABELS[m] for m in PAPER)],
                 [[str(q), *(f"{PAPER[m][q]:.2f}" for m in PAPER)] for q in settings["lights"] if q in PAPER["ls"]],
             ),
         ]
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare means over draws; what "significantly outperforms" must do so in every draw."""
+        """Compare means over draws; "significantly outperforms" must hold in every draw."""
         few, more = min(settings["lights"]), [q for q in settings["lights"] if q > min(settings["lights"])]
 
         def error(method: str, q: int, **where: int) -> float:

@@ -20,7 +20,7 @@ __all__ = ["WORST", "draw_maps", "packed"]
 
 WORST = 20.0  # degrees at which the maps are saturated
 SIDE = 128
-LEVELS = 40  # half a degree each: finer ones would only make the files larger
+LEVELS = 40  # half a degree each: more would only make the files larger
 OUTSIDE = 255
 
 
@@ -39,7 +39,7 @@ def packed(result: NormalMap) -> str:
 
 
 def draw_maps(figure: Figure, labels: Mapping[str, str], lights: Sequence[int], data: Data, seed: int) -> None:
-    """Draw the maps of one draw, a row per number of lights and a column per method; what was not run stays empty."""
+    """Draw the maps of one draw, a row per number of lights and a column per method; missing ones stay empty."""
     from PIL import Image
 
     of_draw = data.select(seed=seed)

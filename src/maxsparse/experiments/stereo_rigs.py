@@ -1,4 +1,4 @@
-"""Photographs and networks of the experiment ``stereo``, made once and kept beside the other trained networks."""
+"""Photographs and networks of the experiment ``stereo``, created once and stored with the other networks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["photographs", "timed", "trained_network"]
 
-TIMES = 3  # runs for the clock, of which the median counts
+TIMES = 3  # timed runs, of which the median counts
 
 
 def photographs(settings: dict[str, Any], seed: int, folder: Path) -> Scene:
-    """Return one draw of lights with the photographs under all of them; smaller draws are its beginnings."""
+    """Return one draw of lights with the photographs under all of them; smaller draws are its first lights."""
     return _photographs(settings["object"], settings["size"], max(settings["lights"]), seed, folder)
 
 
@@ -44,7 +44,7 @@ def _photographs(kind: str, size: int, q: int, seed: int, folder: Path) -> Scene
 
 
 def _ball(size: int, lights: NDArray[np.float64]) -> Scene:
-    """Return a glossy ball, which takes no time to make."""
+    """Return a glossy ball, which is fast to render."""
     y, x = np.mgrid[1 : -1 : size * 1j, -1 : 1 : size * 1j]
     n = np.dstack([x, y, np.sqrt(np.maximum(1 - x**2 - y**2, 0))])
     half = lights + np.array([0, 0, 1])
@@ -55,7 +55,7 @@ def _ball(size: int, lights: NDArray[np.float64]) -> Scene:
 
 
 def trained_network(settings: dict[str, Any], lights: NDArray[np.float64], seed: int, store: Store) -> Path:
-    """Return the file of the paper's network for a rig; it is trained where it is not there."""
+    """Return the file of the paper's network for a rig; it is trained if missing."""
     from maxsparse.stereo.methods.network import train_network
 
     path = store.folder / f"stereo-{_key(lights.round(6).tolist(), settings['network'], seed)}.safetensors"
@@ -67,7 +67,7 @@ def trained_network(settings: dict[str, Any], lights: NDArray[np.float64], seed:
 
 
 def timed(scene: Scene, method: str, options: dict[str, Any]) -> tuple[NormalMap, float]:
-    """Run a method once to compile and load it, then for the clock."""
+    """Run a method once to compile and load it, then time it."""
     result = stereo.estimate_normals(scene, method, **options)
     seconds = []
     for _ in range(TIMES):

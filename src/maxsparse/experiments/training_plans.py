@@ -1,8 +1,8 @@
 """How the networks of all experiments are trained, one plan per preset, so that experiments share networks.
 
 A plan holds the size of the dictionary, the range of sparsities, a recipe of ``maxsparse.training.PRESETS`` with
-changes, and for every kind of network its hyperparameters and the number of training signals. What stands under
-``"methods"`` replaces what stands with the kind of network; ``"changes"`` of all three are put together.
+changes, and for every kind of network its hyperparameters and the number of training signals. Entries under
+``"methods"`` replace those of the kind of network; ``"changes"`` of all three are merged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLANS: dict[str, dict[str, Any]] = {
             "lstm": {"samples": 200_000, "hyperparameters": {"hidden": 128}},
         },
     },
-    # 150 epochs of 600,000 signals, one network per sparsity, raw input, as the paper has it.
+    # 150 epochs of 600,000 signals, one network per sparsity, raw input, as in the paper.
     "paper": {
         "preset": "paper",
         "changes": {},
@@ -70,7 +70,7 @@ NETWORK_METHODS: dict[str, tuple[str, dict[str, Any], str | None]] = {
 
 @dataclass(frozen=True)
 class Training:
-    """What the networks of a problem are trained on.
+    """Training of the networks of a problem.
 
     Attributes
     ----------
@@ -84,8 +84,8 @@ class Training:
         Range of the numbers of nonzeros, for all other plans.
     amplitudes : str
     share : float
-        How many different training signals there are, relative to the plan. Below 1 they are repeated more often, the
-        number of steps stays; above 1 it grows with them.
+        Number of different training signals, relative to the plan. Below 1 they are repeated more often, for the same
+        number of steps; above 1 the number of steps grows with them.
     """
 
     plan: dict[str, Any]
@@ -98,7 +98,7 @@ class Training:
     share: float = 1.0
 
     def recipe(self, method: str) -> Recipe:
-        """Return how the network of a method is trained."""
+        """Return the recipe of the network of a method."""
         network, differences, loss = NETWORK_METHODS[method]
         usual, own = self.plan["networks"][network], self.plan.get("methods", {}).get(method, {})
         details = {**usual, **own}

@@ -33,7 +33,7 @@ Finished = tuple[dict[str, Any], list[Record], float]  # task, records, seconds
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done.
+    """The work of a run.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Work:
     recipes : list of list of Recipe
         The networks that each of them needs.
     store : Store
-        Where networks are kept.
+        Store of the networks.
     progress : bool
         Show progress bars on a terminal.
     """
@@ -64,12 +64,12 @@ class Work:
 
 
 def on_processes(work: Work, jobs: int) -> Iterator[Finished]:
-    """Train what is missing, then do the tasks, here or in `jobs` processes."""
+    """Train missing networks, then run the tasks, here or in `jobs` processes."""
     missing = [recipe for recipe in work.networks() if not work.store.has(recipe)]
     if jobs == 1 or max(len(missing), len(work.tasks)) < 2:
         for number, recipe in enumerate(missing):
             _announce(f"{work.name}: training {recipe.network}, {number + 1} of {len(missing)}", work.progress)
-            with suppress(Diverged):  # the tasks that need it report that
+            with suppress(Diverged):  # reported by the tasks that need it
                 work.store.network(recipe, progress=work.progress)
         for task in track(work.tasks, work.name, work.progress):
             yield measure(work.name, work.settings, task, work.store)
@@ -92,7 +92,7 @@ def on_processes(work: Work, jobs: int) -> Iterator[Finished]:
 def on_cluster(work: Work, address: str) -> Iterator[Finished]:
     """Train and measure on the workers of a dask scheduler; a task waits for its own networks only.
 
-    Networks travel through the scheduler, so that no file system need be shared, and end in the store here.
+    Networks are sent through the scheduler, so that no shared file system is needed, and end in the local store.
     """
     with needs("a scheduler"):
         from distributed import Client, as_completed
@@ -131,7 +131,7 @@ def on_cluster(work: Work, address: str) -> Iterator[Finished]:
 
 
 def measure(name: str, settings: dict[str, Any], task: dict[str, Any], store: Store) -> Finished:
-    """Do one task with networks from the store; where one of them diverged, the record says so and has no values."""
+    """Run one task with networks from the store; if one of them diverged, the record says so and has no values."""
     begun = time.perf_counter()
     with using_store(store):
         try:
@@ -142,7 +142,7 @@ def measure(name: str, settings: dict[str, Any], task: dict[str, Any], store: St
 
 
 def _train(recipe: Recipe, store: Store) -> None:
-    registry.load_plug_ins()  # this process may be a fresh one, and the network that of a plug-in
+    registry.load_plug_ins()  # this process may be new, and the network that of a plug-in
     with suppress(Diverged):
         store.network(recipe)
 
@@ -170,20 +170,20 @@ def _measure_away(
 
 
 def _announce(text: str, progress: bool) -> None:
-    """Say what is being trained, where a progress bar will follow."""
+    """Print what is being trained, before a progress bar."""
     if progress and sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
 
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that share the cores, and that end at once where something stops the run."""
+    """Processes that share the cores, and end at once if the run stops."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     others = set(multiprocessing.active_children())
     with _threads_per_process(jobs):
-        # Fresh processes: a fork of one that has run compiled parallel loops may hang.
+        # Spawned processes: a fork of a process that ran compiled parallel loops may hang.
         pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
         try:
             yield pool
@@ -198,8 +198,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def _end(processes: Collection[BaseProcess]) -> None:
     """Ask processes to end until all have.
 
-    Once is not enough: a training takes the signal as a wish to save what it has, and its process would then begin
-    with the next one that is queued.
+    Once is not enough: a training saves its state on the signal, and its process would then start the next queued one.
     """
     while alive := [process for process in processes if process.is_alive()]:
         for process in alive:
@@ -209,7 +208,7 @@ def _end(processes: Collection[BaseProcess]) -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while processes start. They inherit that; the parent alone decides what to stop."""
+    """Ignore Ctrl-C while processes start. They inherit this; only the parent decides what to stop."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -222,7 +221,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _threads_per_process(jobs: int) -> Iterator[None]:
-    """Share the cores out over the processes that are started inside."""
+    """Divide the cores among the processes started inside."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(max(1, (os.cpu_count() or 1) // jobs))))
     try:

@@ -1,4 +1,4 @@
-"""Experiment ``zero-shot``: the bundled network on dictionaries it never saw."""
+"""Experiment ``zero-shot``: the bundled network on unseen dictionaries."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class ZeroShot(Experiment):
     """Five kinds of dictionaries, several sizes, three sparsities, no training."""
 
     name = "zero-shot"
-    title = "Dictionaries that the bundled network never saw"
+    title = "Dictionaries that the bundled network was not trained on"
     paper = "Beyond the paper, whose networks are trained for one dictionary"
     about = (
-        "The scores of the bundled network (learned SBL, no search) on fresh draws of five kinds of dictionaries, "
+        "The scores of the bundled network (learned SBL, no search) on new random dictionaries of five kinds, "
         "against classical methods on whitened signals. The network was trained on random dictionaries of these kinds "
-        "with 8 to 40 rows and at most 200 atoms, not on these. OMP is told the number of nonzeros."
+        "with 8 to 40 rows and at most 200 atoms, not on these. OMP is given the number of nonzeros."
     )
     claims = (
         Claim("sbl", "Its scores are at least as good as those of whitened SBL on every dictionary.", "this project"),
-        Claim("others", "They are better than whitened ℓ1 and OMP in the mean over all dictionaries.", "this project"),
+        Claim("others", "They are better than whitened ℓ1 and OMP on average over all dictionaries.", "this project"),
     )
     methods = (OWN, RIVAL, "l1-whitened", "omp-whitened")
     presets = {  # noqa: RUF012  # read only
@@ -76,7 +76,7 @@ class ZeroShot(Experiment):
         return [Record(task, accuracies(method, problem, X, Y))]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
-        """Draw the network against each rival, one dot per dictionary and sparsity."""
+        """Draw the network against each competitor, one dot per dictionary and sparsity."""
         caption = (
             f"Strict accuracy of learned SBL (up) against other methods (right), one dot per dictionary and sparsity, "
             f"{settings['N']} signals each; above the diagonal the bundled network is better."
@@ -106,7 +106,7 @@ class ZeroShot(Experiment):
         return found
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare cell by cell with SBL, in the mean with the others."""
+        """Compare cell by cell with SBL, on average with the others."""
         better = level = 0
         worse = []
         for n, m in settings["sizes"]:
