@@ -1,10 +1,13 @@
-"""What several tests share: where the measured data lies."""
+"""What several tests share: where the measured data lies, and registries that forget."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from maxsparse._core.registry import EXPERIMENTS, NETWORKS, SOLVERS, STEREO
 
 # `make test` draws the same few examples every time; `make test-long` many, different ones every time.
 settings.register_profile("short", max_examples=8, deadline=None, derandomize=True, database=None)
@@ -15,6 +18,15 @@ settings.load_profile("short")
 
 # The only place outside the repository that a test looks at; CONTRIBUTING.md lists the files.
 DATA = os.environ.get("MAXSPARSE_DATA")
+
+
+@pytest.fixture
+def registries():
+    """Undo at the end of the test what it has registered."""
+    with ExitStack() as stack:
+        for registry in (SOLVERS, NETWORKS, EXPERIMENTS, STEREO):
+            stack.enter_context(registry.restored())
+        yield
 
 
 @pytest.fixture(scope="session")

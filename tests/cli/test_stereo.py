@@ -64,7 +64,7 @@ def test_help_and_bad_use(folder, tmp_path):
     assert "Traceback" not in missing.stderr
     wrong = run(str(folder), "--method", "magic", "-o", str(tmp_path / "o"))
     assert wrong.returncode == 1
-    assert "method must be one of" in wrong.stderr
+    assert "there is no stereo method" in wrong.stderr
 
 
 def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):

@@ -9,11 +9,11 @@ import pytest
 
 import maxsparse as ms
 from maxsparse import experiments
-from maxsparse.experiments import registry
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.bases import clustered_bases, two_bases, unbiased_constant
 from maxsparse.experiments.clustered import clustered_signals, signs_agree
 
-NAMES = list(registry.MODULES)
+NAMES = [entry.name for entry in EXPERIMENTS.entries() if not entry.outside]
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_stereo_takes_methods_and_seeds_one_by_one(output, tmp_path, monkeypatch
     )
     cells = results["tables"][0]["rows"][0]  # two draws of one method, one of the other
     assert ["±" in cell for cell in cells] == [False, True, False]
-    with pytest.raises(ValueError, match="method must be one of 'ls'"):
+    with pytest.raises(ValueError, match=r"there is no method 'ista'\. Known are: ls"):
         experiments.run("stereo", preset="smoke", methods=["ista"], output=tmp_path)
 
 
-def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, tmp_path):
+def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, tmp_path, registries):
     from maxsparse.experiments import stereo as module
     from maxsparse.stereo.methods import METHODS
 
@@ -105,7 +105,7 @@ def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, t
     (tmp_path / "other").write_bytes(b"other weights")
     monkeypatch.setattr(module, "bundled_path", lambda: tmp_path / "other")
     assert experiment.depends({"method": "auto"}) != before
-    monkeypatch.setitem(METHODS, "mine", METHODS["ls"])
+    METHODS.register("mine", lambda readings, lights: METHODS["ls"](readings, lights), label="Mine")
     assert experiment.known_methods()[-1] == "mine"
 
 

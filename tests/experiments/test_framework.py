@@ -56,8 +56,7 @@ class Toy(Experiment):
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    monkeypatch.setattr(registry, "_experiments", {})
+def toy(monkeypatch, registries):
     monkeypatch.setattr(registry, "_methods", {})
     experiment = Toy()
     experiments.register(experiment)
@@ -254,7 +253,7 @@ def test_names_are_checked(toy, tmp_path):
         experiments.run("toy", preset="huge", output=tmp_path)
     with pytest.raises(ValueError, match="'toy' compares no methods"):
         experiments.run("toy", methods=["iht"], output=tmp_path)
-    with pytest.raises(ValueError, match="method must be one of 'iht'"):
+    with pytest.raises(ValueError, match=r"there is no method 'nonsense'\. Known are: iht"):
         experiments.run("rank-one", preset="smoke", methods=["nonsense"], output=tmp_path)
     with pytest.raises(ValueError, match="jobs must be at least 1"):
         experiments.run("toy", jobs=0, output=tmp_path)
@@ -264,8 +263,9 @@ def test_registering(toy):
     mine = Method("mine", "Mine", lambda problem, Y: Y)
     assert experiments.register(mine) is mine
     assert experiments.methods()["mine"] is mine
-    for thing in (mine, Toy(), Method("iht", "", lambda problem, Y: Y)):
-        with pytest.raises(ValueError, match="is already in use; choose another"):
+    assert experiments.register(mine) is mine  # as an entry point of a module that has registered it itself
+    for thing in (Method("mine", "Other", lambda problem, Y: Y), Toy(), Method("iht", "", lambda problem, Y: Y)):
+        with pytest.raises(ValueError, match="already exists; choose another"):
             experiments.register(thing)
     with pytest.raises(ValueError, match="needs an Experiment or a Method, got 3"):
         experiments.register(3)
@@ -274,7 +274,7 @@ def test_registering(toy):
     class Other(Toy):
         name = "other"
 
-    assert experiments.names()[-2:] == ["toy", "other"]
+    assert experiments.names()[-2:] == ["other", "toy"]
     assert isinstance(experiments.get("other"), Other)
 
 
@@ -318,7 +318,7 @@ def test_stopping_a_fresh_run_says_how_to_resume(toy, tmp_path):
         experiments.run("toy", output=tmp_path, fresh=True)
 
 
-def test_a_broken_plug_in_is_named_at_every_call(monkeypatch):
+def test_a_broken_plug_in_is_named_at_every_call(monkeypatch, registries):
     class Entry:
         def __init__(self, name, thing):
             self.name, self.value, self.thing = name, f"package:{name}", thing
@@ -327,7 +327,6 @@ def test_a_broken_plug_in_is_named_at_every_call(monkeypatch):
             return self.thing
 
     entries = [Entry("good", Method("good", "Good", lambda problem, Y: Y)), Entry("bad", 3)]
-    monkeypatch.setattr(registry, "_experiments", {})
     monkeypatch.setattr(registry, "_methods", {})
     monkeypatch.setattr(registry, "_entry_points_loaded", False)
     monkeypatch.setattr(registry, "entry_points", lambda group: entries)

@@ -178,13 +178,13 @@ def test_a_dictionary_of_low_rank():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "nonsense"}, "network must be one of 'residual'"),
+        ({"name": "nonsense"}, "there is no network 'nonsense'. Known are: learned_sbl, residual"),
         ({"depth": 5}, "depth must be even"),
         ({"width": 0}, "width must be from 1"),
         ({"residual": "False"}, "residual must be true or false, got 'False'"),
         ({"activation": "tanh"}, "activation must be one of"),
-        ({"colour": 1}, "'residual' has no hyperparameter 'colour' to set; use one of depth, width, residual, "),
-        ({"n": 3}, "no hyperparameter 'n' to set; use one of depth, width"),
+        ({"colour": 1}, "'residual' has no option 'colour'. Its options are: depth, width, residual, "),
+        ({"n": 3}, "no option 'n'. Its options are: depth, width"),
         ({"output": "x"}, "output must be one of"),
         ({"name": "lstm", "cell": "rnn"}, "cell must be one of"),
         ({"name": "iht_net", "sigma": 0.0}, "sigma must be from"),
@@ -210,7 +210,7 @@ def test_an_error_while_scoring_leaves_a_network_in_training(monkeypatch, where)
     assert network.training
 
 
-def test_register():
+def test_register(registries):
     class Mine(networks.Network):
         def __init__(self, *, size):
             super().__init__(size=size)
@@ -218,14 +218,11 @@ def test_register():
     with pytest.raises(ValueError, match="already exists"):
         networks.register("residual", Mine)
     networks.register("mine", Mine)
-    try:
-        assert networks.create("mine", size=3).hyperparameters == {"size": 3}
-        assert Mine.name == "mine"
-        with pytest.raises(ValueError, match="'mine' is not for one dictionary; use create"):
-            networks.build("mine", PHI)
-        with pytest.raises(ValueError, match="'mine' has no hyperparameter 'n' to set; use one of size"):
-            networks.create("mine", n=3)
-        with pytest.raises(ValueError, match="missing 1 required keyword-only argument: 'size'"):
-            networks.create("mine")
-    finally:
-        del networks.NETWORKS["mine"]
+    assert networks.create("mine", size=3).hyperparameters == {"size": 3}
+    assert Mine.name == "mine"
+    with pytest.raises(ValueError, match="'mine' is not for one dictionary; use create"):
+        networks.build("mine", PHI)
+    with pytest.raises(ValueError, match=r"'mine' has no option 'n'\. Its options are: size"):
+        networks.create("mine", n=3)
+    with pytest.raises(ValueError, match="missing 1 required keyword-only argument: 'size'"):
+        networks.create("mine")

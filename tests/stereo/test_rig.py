@@ -124,8 +124,8 @@ def test_bad_arguments_are_named(matt_ball, tmp_path, cache):
     assert "minutes must be a finite number" in complaint(minutes="long")
     assert "either model or minutes" in complaint(minutes=1.0, model="n.safetensors")
     assert "nowhere.safetensors" in complaint(model=tmp_path / "nowhere.safetensors")
-    assert "method 'ls' has no option 'minutes'; it has none" in complaint("ls", minutes=1.0)
-    assert "method 'auto' has no option 'hours'; its options are model, minutes" in complaint(hours=1.0)
+    assert "method 'ls' has no option 'minutes'. It has none" in complaint("ls", minutes=1.0)
+    assert "method 'auto' has no option 'hours'. Its options are: model, minutes" in complaint(hours=1.0)
     assert not cache.exists()
     for options, words in (
         ({}, "either seconds or steps"),

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from maxsparse._core.registry import Registry
     from maxsparse.recovery import SparseRecoverer
 
-__all__ = ["Json", "is_model", "open_model", "output_path", "parse_pairs", "parse_sparsity", "read_dictionary"]
+__all__ = [
+    "Json",
+    "check_name",
+    "is_model",
+    "one_of",
+    "open_model",
+    "output_path",
+    "parse_pairs",
+    "parse_sparsity",
+    "read_dictionary",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return names as a sentence for a help text."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}." if others else f"{last}."
+
+
+def check_name(registry: Registry, name: str, option: str) -> str:
+    """Return `name` if the registry knows it."""
+    try:
+        return registry.check(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def is_model(path: Path) -> bool:

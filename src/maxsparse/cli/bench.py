@@ -8,7 +8,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from maxsparse.cli.arguments import Json, read_dictionary
+from maxsparse._core.registry import SOLVERS
+from maxsparse.cli.arguments import Json, check_name, one_of, read_dictionary
 from maxsparse.cli.compare import OURS, compare, print_table
 from maxsparse.cli.printing import print_json
 
@@ -25,7 +26,7 @@ def bench(
         ),
     ],
     methods: Annotated[
-        str, typer.Option("--methods", help="Classical methods to compare, separated by commas.")
+        str, typer.Option("--methods", help=f"Classical methods to compare, separated by commas: {one_of(SOLVERS)}")
     ] = DEFAULT_METHODS,
     sparsities: Annotated[
         str | None,
@@ -42,15 +43,12 @@ def bench(
 
     Example: maxsparse bench Phi.npy --methods omp,sbl --sparsities 2,4,6
     """
-    from maxsparse.solvers import METHODS
-
     names = [name.strip() for name in methods.split(",") if name.strip()]
     for name in names:
-        if name not in METHODS:
-            raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}", param_hint="--methods")
-        if name == "aiht":
+        check_name(SOLVERS, name, "--methods")
+        if "clusters" in SOLVERS.entry(name).needs:
             raise typer.BadParameter(
-                "aiht needs the parts of a clustered dictionary, not only Φ", param_hint="--methods"
+                f"{name} needs the parts of a clustered dictionary, not only Φ", param_hint="--methods"
             )
     Phi = np.asarray(read_dictionary(dictionary, key))
     counts = _sparsities(sparsities, Phi.shape)

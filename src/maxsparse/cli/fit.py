@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxsparse.cli.arguments import Json, parse_pairs, parse_sparsity, read_dictionary
+from maxsparse._core.registry import NETWORKS
+from maxsparse.cli.arguments import Json, check_name, one_of, parse_pairs, parse_sparsity, read_dictionary
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
     from maxsparse.training import Report
 
 __all__ = ["fit"]
+
+BUNDLED = "learned_sbl"  # the network that comes trained
 
 Dictionary = Annotated[
     Path | None,
@@ -28,8 +31,10 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="M
 Network = Annotated[
     str,
     typer.Option(
-        help="learned_sbl is bundled, trained, and recovers best; --minutes fine-tunes it to PHI. residual, ista_net, "
-        "iht_net and lstm are the paper's, trained from scratch for --minutes or --samples."
+        help="learned_sbl is bundled, trained, and recovers best; --minutes fine-tunes it to PHI. "
+        f"{one_of(name for name in NETWORKS if name != BUNDLED).rstrip('.')} is trained from scratch "
+        "for --minutes or --samples.",
+        autocompletion=lambda: list(NETWORKS),
     ),
 ]
 Sparsity = Annotated[
@@ -104,7 +109,8 @@ def fit(
         return
     if dictionary is None:
         raise typer.BadParameter("is missing; give a dictionary file, or --resume", param_hint="PHI")
-    if network == "learned_sbl":
+    check_name(NETWORKS, network, "--network")
+    if network == BUNDLED:
         _refuse_others(context, ON_BUNDLING, "is only for the networks of the paper; select one with --network")
         _bundle(read_dictionary(dictionary), output, minutes or 0.0, noise, seed, as_json)
         return
@@ -113,11 +119,6 @@ def fit(
     hyperparameters = parse_pairs(hyperparameter or [])
 
     def train(training: Any, more: dict[str, Any]) -> Any:
-        from maxsparse.networks import NETWORKS
-
-        if network not in NETWORKS:
-            known = ", ".join(dict.fromkeys(["learned_sbl", *NETWORKS]))
-            raise typer.BadParameter(f"{network!r} is not one of {known}", param_hint="--network")
         if preset not in training.PRESETS:
             raise typer.BadParameter(f"must be one of {', '.join(training.PRESETS)}", param_hint="--preset")
         changes = {"learning_rate": learning_rate, "batch_size": batch_size, "precision": precision}

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxsparse.cli.arguments import Json, open_model, output_path, parse_pairs, read_dictionary
+from maxsparse._core.registry import SOLVERS
+from maxsparse.cli.arguments import (
+    Json,
+    check_name,
+    one_of,
+    open_model,
+    output_path,
+    parse_pairs,
+    read_dictionary,
+)
 from maxsparse.cli.printing import say, say_summary
 
 if TYPE_CHECKING:
@@ -121,8 +130,8 @@ def solve(
     method: Annotated[
         str,
         typer.Option(
-            help="omp, subspace_pursuit, iht, aiht, ista, fista, l1, reweighted_l1, sbl or exact.",
-            autocompletion=lambda: _methods(),
+            help=one_of(SOLVERS),
+            autocompletion=lambda: list(SOLVERS),
         ),
     ] = "sbl",
     sparsity: Annotated[int | None, typer.Option(min=0, help="Number of nonzeros, if known.")] = None,
@@ -148,8 +157,7 @@ def solve(
 
     Example: maxsparse solve Phi.npy Y.npy --method omp --sparsity 3 -o X.npz
     """
-    if method not in _methods():
-        raise typer.BadParameter(f"{method!r} is not one of {', '.join(_methods())}", param_hint="--method")
+    check_name(SOLVERS, method, "--method")
     from maxsparse.streaming import Solve
 
     asked = {"sparsity": sparsity, "precondition": precondition, **parse_pairs(settings or [])}
@@ -171,12 +179,6 @@ def _budget(text: str) -> int | str:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--budget") from error
     return budget
-
-
-def _methods() -> list[str]:
-    from maxsparse.solvers import METHODS
-
-    return list(METHODS)
 
 
 def _run(

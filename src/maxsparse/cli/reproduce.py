@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxsparse.cli.arguments import Json
+from maxsparse._core.registry import EXPERIMENTS, unknown
+from maxsparse.cli.arguments import Json, one_of
 from maxsparse.cli.printing import print_json
 from maxsparse.experiments.presets import PRESETS
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of an experiment, or 'all'.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help=f"An experiment: {one_of([*EXPERIMENTS, 'all'])}", show_default=False),
     ] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), laptop (minutes) or paper.")] = "laptop",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all results.")] = Path("results"),
@@ -111,7 +113,7 @@ def _wanted_methods(methods: str | None, asked: list[str]) -> list[str] | None:
     known = dict.fromkeys(method for each in asked for method in registry.methods_of(experiments.get(each)))
     for method in wanted:
         if known and method not in known:
-            raise typer.BadParameter(f"{method!r} is not one of {', '.join(known)}", param_hint="--methods")
+            raise typer.BadParameter(unknown("method", method, known), param_hint="--methods")
     if not wanted:
         raise typer.BadParameter("name at least one method", param_hint="--methods")
     return wanted

@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from maxsparse._core.atomic import atomic_write
-from maxsparse.cli.arguments import Json
+from maxsparse._core.registry import STEREO
+from maxsparse.cli.arguments import Json, check_name, one_of
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def estimate(
         Path, typer.Argument(metavar="FOLDER", help="Photographs and their lights, or a .npy/.npz file.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("stereo-out"),
-    method: Annotated[str, typer.Option(help="auto, consensus, ls, l1, sbl, rnd4 or network.")] = "auto",
+    method: Annotated[str, typer.Option(help=one_of(STEREO), autocompletion=lambda: list(STEREO))] = "auto",
     material: Annotated[
         bool | None,
         typer.Option(help="Divide the readings by the common material of all pixels; by default only with auto."),
@@ -74,6 +75,7 @@ def estimate(
     from maxsparse import stereo
     from maxsparse.stereo.output import check_request
 
+    check_name(STEREO, method, "--method")
     begun = time.perf_counter()
     formats = [word.strip() for word in mesh.split(",") if word.strip()]
     with _spoken_warnings():

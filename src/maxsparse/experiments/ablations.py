@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.curves import Curves, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
@@ -11,11 +12,12 @@ from maxsparse.experiments.experiment import Claim, Verdict
 CHANGES = {"plain": "residual-plain", "helu": "residual-helu", "squares": "residual-squares"}
 
 
+@EXPERIMENTS.register(
+    "ablations", summary="The effect of residual connections, ReLU and the classification loss", order=40
+)
 class Ablations(Curves):
     """The residual network with one change at a time."""
 
-    name = "ablations"
-    title = "The effect of residual connections, ReLU and the classification loss"
     paper = "Section 7.3, Figure 4"
     about = (
         "The residual network of experiment basic against three networks with one change each: no "
@@ -45,6 +47,3 @@ class Ablations(Curves):
             measured = f"{measured[0].upper()}{measured[1:]}."
             verdicts.append(self.verdict(key, measured, holds))
         return verdicts
-
-
-EXPERIMENT = Ablations()

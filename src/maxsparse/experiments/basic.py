@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.curves import RULE, Curves, all_higher, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
@@ -15,11 +16,10 @@ NETWORKS = ("residual", "residual-raw")  # with and without whitening
 MODEST = 0.5
 
 
+@EXPERIMENTS.register("basic", summary="Support recovery on a coherent dictionary", order=10)
 class Basic(Curves):
     """Uniform amplitudes, all methods."""
 
-    name = "basic"
-    title = "Support recovery on a coherent dictionary"
     paper = "Section 7.2, Figure 2"
     about = (
         "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed has its own dictionary, "
@@ -101,6 +101,3 @@ class Basic(Curves):
         summary = "; ".join(f"higher than {known[rival].label}: {words[value]}" for rival, value in higher.items())
         measured = f"{summary[0].upper()}{summary[1:]}. {RULE} {'; '.join(parts)}."
         return self.verdict(key, measured, all_higher(list(duels.values())))
-
-
-EXPERIMENT = Basic()

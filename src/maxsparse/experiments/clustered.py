@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, theory
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments import registry
@@ -26,11 +27,12 @@ OTHERS = ("iht", "iht-whitened", "l1", "l1-whitened", "sbl", "sbl-whitened")
 DROPPED = {"iht", "l1-whitened", "sbl"}  # in the sweep over clusters: shown by their better variants
 
 
+@EXPERIMENTS.register(
+    "clustered", summary="Clustered dictionaries: shared weights break, Adaptive IHT does not", order=90
+)
 class Clustered(Experiment):
     """Clustered dictionaries as ε goes to zero and as the number of clusters passes n."""
 
-    name = "clustered"
-    title = "Clustered dictionaries: shared weights break, Adaptive IHT does not"
     paper = "Section 4, Definitions 2 and 3, Proposition 3"
     about = (
         "Φ = [u_j v_jᵀ + εA_j]N with random centres, details and scales. Signals have k_x nonzeros in k_c clusters, "
@@ -254,6 +256,3 @@ def _draw_count(figure: Figure, settings: dict[str, Any], data: Data) -> None:
     axes.axvline(settings["n"], color="black", linestyle="--", linewidth=1, label="c = n")
     accuracy_axes(axes, "number c of clusters")
     axes.grid(alpha=0.3)
-
-
-EXPERIMENT = Clustered()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.curves import Curves, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
@@ -12,11 +13,10 @@ from maxsparse.experiments.methods import Method
 from maxsparse.experiments.training_plans import Training
 
 
+@EXPERIMENTS.register("data-size", summary="One and ten times the training signals", order=30)
 class DataSize(Curves):
     """The residual network trained on 1× and 10× the signals."""
 
-    name = "data-size"
-    title = "One and ten times the training signals"
     paper = "Section 7.3, Figure 3"
     about = (
         "The residual network of experiment basic. In the laptop preset, 10× is that network, trained on every "
@@ -57,6 +57,3 @@ class DataSize(Curves):
             f"({strict}) and {loose.mean:.3f} to loose accuracy ({loose})."
         )
         return [self.verdict("more", measured, holds)]
-
-
-EXPERIMENT = DataSize()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.curves import Curves, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
@@ -17,11 +18,10 @@ LETTERS = {"uniform": "U", "gaussian": "N"}
 STABLE = 0.05  # largest loss at any d due to another training distribution that counts as "quite stable"
 
 
+@EXPERIMENTS.register("distributions", summary="Different amplitudes in training and test", order=50)
 class Distributions(Curves):
     """Uniform and gaussian amplitudes, in training and test."""
 
-    name = "distributions"
-    title = "Different amplitudes in training and test"
     paper = "Section 7.3, Figure 5"
     about = (
         "The residual network of experiment basic, trained on amplitudes ±U[0.1, 0.5] (U) or N(±0.3, 0.1) (N, 0.1 a "
@@ -76,6 +76,3 @@ class Distributions(Curves):
             + f". Up to {STABLE} counts as stable."
         )
         return [self.verdict("stable", measured, bool(max(worst) <= STABLE))]
-
-
-EXPERIMENT = Distributions()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.recipes import Recipe
 
@@ -72,13 +73,17 @@ class Experiment(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     paper: ClassVar[str]  # where in the paper
     about: ClassVar[str]  # the protocol, in a few sentences
     claims: ClassVar[tuple[Claim, ...]]
     # Settings by preset; JSON values. "seeds" and "training" reach the measurements only through tasks and recipes.
     presets: ClassVar[dict[str, dict[str, Any]]]
     methods: ClassVar[tuple[str, ...]] = ()  # methods compared by default; () for experiments that compare none
+
+    @property
+    def title(self) -> str:
+        """Its title: the summary that it was registered with."""
+        return EXPERIMENTS.entry(self.name).summary
 
     @abstractmethod
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:

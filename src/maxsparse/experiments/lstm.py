@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.curves import RULE, Curves, all_higher, duel, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Verdict
 
 
+@EXPERIMENTS.register("lstm", summary="LSTM, residual network and SBL with unit amplitudes", order=60)
 class Lstm(Curves):
     """Amplitudes ±1."""
 
-    name = "lstm"
-    title = "LSTM, residual network and SBL with unit amplitudes"
     paper = "Section 9, Figure 8"
     about = (
         "The problem of experiment basic with amplitudes ±1, for which local minima are a problem for many algorithms. "
@@ -42,6 +42,3 @@ class Lstm(Curves):
             )
             verdicts.append(self.verdict(key, measured, all_higher([strict, loose])))
         return verdicts
-
-
-EXPERIMENT = Lstm()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
+from maxsparse._core.registry import NETWORKS, SOLVERS, Entry
 from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments.recipes import Recipe, current_store
@@ -18,7 +19,7 @@ from maxsparse.experiments.training_plans import NETWORK_METHODS, Training
 from maxsparse.result import Result
 from maxsparse.theory import null_low_rank
 
-__all__ = ["BUILT_IN", "Method", "Problem"]
+__all__ = ["BUILT_IN", "Method", "Problem", "network_method", "solver_methods"]
 
 ISTA_ITERATIONS = 2000
 
@@ -99,7 +100,7 @@ def _solver(
 
         more = {"noise": problem.noise} if problem.noise else {}
         sparsity = problem.sparsity if told else None
-        return solve(problem.Phi, Y, method=method, sparsity=sparsity, precondition=whitened, **options, **more)
+        return solve(problem.dictionary, Y, method=method, sparsity=sparsity, precondition=whitened, **options, **more)
 
     return recover
 
@@ -108,12 +109,40 @@ def _ista(*, whitened: bool = False) -> Callable[[Problem, FloatArray], Result]:
     return _solver("ista", whitened=whitened, told=False, max_iter=ISTA_ITERATIONS)
 
 
-def _network_method(name: str, label: str) -> Method:
+def solver_methods() -> Iterator[Method]:
+    """Yield every registered solver, plain and whitened; it is given the number of nonzeros where it needs that."""
+    for name in SOLVERS:
+        if SOLVERS.entry(name).outside:
+            SOLVERS[name]  # what a plug-in needs and can do is known when it is loaded
+        entry = SOLVERS.entry(name)
+        told = "sparsity" in entry.needs
+        for suffix, label, whitened in (("", "", False), ("-whitened", ", whitened", True)):
+            recover = _solver(name, whitened=whitened, told=told)
+            applies, depends = partial(_suits, entry), partial(_version, entry)
+            yield Method(f"{name}{suffix}", f"{entry.label}{label}", recover, applies, depends=depends)
+
+
+def _suits(entry: Entry, problem: Problem) -> bool:
+    """Whether a solver can do what a problem asks for."""
+    clusters = "clusters" not in entry.needs or _has_clusters(problem)
+    return clusters and (not problem.noise or entry.can is None or "noise" in entry.can)
+
+
+def _version(entry: Entry) -> str:
+    """Return the version of the package that a plug-in came with."""
+    dist = None if entry.plug_in is None else entry.plug_in.dist
+    return "" if dist is None else f"{dist.name} {dist.version}"
+
+
+def network_method(name: str, label: str | None = None) -> Method:
+    """Return a network that is trained for the problem's dictionary, as a method."""
+
     def recover(problem: Problem, Y: FloatArray) -> FloatArray:
         if problem.training is None:
             raise ValueError("this problem has no training for a network")
         return current_store().network(problem.training.recipe(name)).scores(Y)
 
+    label = label or NETWORKS.entry(name).label
     return Method(name, label, recover, _has_training, recipe=lambda training: training.recipe(name))
 
 
@@ -204,7 +233,7 @@ BUILT_IN = {
         Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True, told=False)),
         Method("sbl", "SBL", _solver("sbl", told=False)),
         Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
-        *(_network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
+        *(network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
         Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_first_pass),
         Method("recoverer", "SparseRecoverer", _recoverer, depends=_all_passes),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import sizes, test_rng
 from maxsparse.experiments.data import Data, Record
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
 KINDS = {"decaying": dictionaries.decaying, "gaussian": dictionaries.gaussian}
 
 
+@EXPERIMENTS.register("noise", summary="Noise from 10 to 60 dB", order=100)
 class Noise(Experiment):
     """Signal-to-noise ratios from 10 to 60 dB."""
 
-    name = "noise"
-    title = "Noise from 10 to 60 dB"
     paper = "Beyond the paper, which only mentions noise (Section 6)"
     about = (
         "The problem of experiment basic and one with gaussian atoms, d nonzeros, white noise of one level for all "
@@ -175,6 +175,3 @@ def _draw(figure: Figure, data: Data, kinds: list[str]) -> None:
         row[1].set_yscale("log")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=8, ncols=4, loc="outside lower center", frameon=False)
-
-
-EXPERIMENT = Noise()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import test_rng
 from maxsparse.experiments.data import Data, Record
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@EXPERIMENTS.register("phase", summary="Phase diagrams", order=130)
 class Phase(Experiment):
     """Success over δ = n/m and ρ = d/n, one diagram per method."""
 
-    name = "phase"
-    title = "Phase diagrams"
     paper = "Beyond the paper"
     about = (
         "Gaussian dictionaries with m atoms, n = δm rows, d = ρn nonzeros, amplitudes ±U[0.1, 0.5], no noise. "
@@ -196,6 +196,3 @@ def _draw(figure: Figure, settings: dict[str, Any], data: Data) -> None:
         axes.plot(line, [weak_threshold(delta) for delta in line], color="white", linewidth=1.5)
         axes.set(title=registry.methods()[name].label, xlabel="δ = n/m", ylabel="ρ = d/n")
     figure.colorbar(image, ax=grid, label="strict accuracy", shrink=0.8)
-
-
-EXPERIMENT = Phase()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals, theory
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.bases import two_bases, unbiased_constant
@@ -27,11 +28,10 @@ VARIANTS = {
 }
 
 
+@EXPERIMENTS.register("rank-one", summary="A rank-one term: its effect, and what W and D restore", order=70)
 class RankOne(Experiment):
     """Φ = [εA + uvᵀ]N as ε goes to zero."""
 
-    name = "rank-one"
-    title = "A rank-one term: its effect, and what W and D restore"
     paper = "Section 2.2 and Section 3, Proposition 2"
     about = (
         "Dictionaries Φ = [εA + uvᵀ]N with atoms of norm 1. Left: the exact restricted isometry constant δ_3; since "
@@ -258,6 +258,3 @@ def _draw_bound(figure: Figure, data: Data) -> None:
     axes.set(xlabel="iteration t", ylabel="worst ‖D⁻¹(x⁽ᵗ⁾ − x*)‖ / ‖D⁻¹x*‖", ylim=(1e-9, None))
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
-
-
-EXPERIMENT = RankOne()

@@ -1,37 +1,19 @@
-"""Experiments and methods by name: those of the package, registered ones, and those of entry points."""
+"""Experiments and the methods they compare, by name: the package's own, registered solvers and networks, plug-ins."""
 
 from __future__ import annotations
 
-import difflib
-import importlib
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS, NETWORKS, SOLVERS
 from maxsparse.experiments.experiment import Experiment
-from maxsparse.experiments.methods import BUILT_IN, Method
+from maxsparse.experiments.methods import BUILT_IN, Method, network_method, solver_methods
 
-__all__ = ["GROUP", "get", "load_plug_ins", "methods", "methods_of", "names", "register"]
+__all__ = ["GROUP", "get", "load_plug_ins", "methods", "methods_of", "names", "plug_ins", "register"]
 
-GROUP = "maxsparse.experiments"
-# Loaded on first use: the list of names needs none of them.
-MODULES = {
-    "basic": "maxsparse.experiments.basic",
-    "runtime": "maxsparse.experiments.runtime",
-    "data-size": "maxsparse.experiments.data_size",
-    "ablations": "maxsparse.experiments.ablations",
-    "distributions": "maxsparse.experiments.distributions",
-    "lstm": "maxsparse.experiments.lstm",
-    "rank-one": "maxsparse.experiments.rank_one",
-    "rip": "maxsparse.experiments.rip",
-    "clustered": "maxsparse.experiments.clustered",
-    "noise": "maxsparse.experiments.noise",
-    "scale": "maxsparse.experiments.scale",
-    "zero-shot": "maxsparse.experiments.zero_shot",
-    "phase": "maxsparse.experiments.phase",
-    "stereo": "maxsparse.experiments.stereo",
-}
+GROUP = "maxsparse.experiments"  # of entry points, for experiments and methods alike
 
-_experiments: dict[str, Experiment] = {}
 _methods: dict[str, Method] = {}
 _entry_points_loaded = False
 
@@ -50,43 +32,51 @@ def register(thing: Any) -> Any:
     thing
         The argument, so that ``register`` works as a class decorator.
     """
-    built = thing() if isinstance(thing, type) and issubclass(thing, Experiment) else thing
-    if isinstance(built, Method):
-        taken, table = built.name in BUILT_IN or built.name in _methods, _methods
-    elif isinstance(built, Experiment):
-        taken, table = built.name in MODULES or built.name in _experiments, _experiments  # type: ignore[assignment]
-    else:
-        raise ValueError(f"register needs an Experiment or a Method, got {thing!r}")
-    if taken:
-        raise ValueError(f"the name {built.name!r} is already in use; choose another")
-    table[built.name] = built  # type: ignore[assignment]
-    return thing
+    if isinstance(thing, Method):
+        if _methods.get(thing.name) is thing:
+            return thing
+        if thing.name in _known():
+            raise ValueError(f"a method named {thing.name!r} already exists; choose another name")
+        _methods[thing.name] = thing
+        return thing
+    if isinstance(thing, Experiment) or (isinstance(thing, type) and issubclass(thing, Experiment)):
+        if thing.name in EXPERIMENTS and EXPERIMENTS[thing.name] is not thing:
+            raise ValueError(f"an experiment named {thing.name!r} already exists; choose another name")
+        title = getattr(thing if isinstance(thing, type) else type(thing), "title")  # noqa: B009  # it may be a property
+        return EXPERIMENTS.register(thing.name, thing, summary=title if isinstance(title, str) else None)
+    raise ValueError(f"register needs an Experiment or a Method, got {thing!r}")
 
 
 def names() -> list[str]:
     """Return the names of all experiments."""
     load_plug_ins()
-    return [*MODULES, *_experiments]
+    return list(EXPERIMENTS)
 
 
 def get(name: str) -> Experiment:
     """Return the experiment of that name."""
-    known = names()
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"there is no experiment {name!r}{hint} Available: {', '.join(known)}")
-    if name in _experiments:
-        return _experiments[name]
-    module = importlib.import_module(MODULES[name])
-    experiment: Experiment = module.EXPERIMENT
-    return experiment
+    load_plug_ins()
+    thing = EXPERIMENTS.find(name)
+    return _made(thing) if isinstance(thing, type) else thing
+
+
+@cache
+def _made(experiment: type[Experiment]) -> Experiment:
+    return experiment()
 
 
 def methods() -> dict[str, Method]:
     """Return all methods by name, the package's own first."""
     load_plug_ins()
-    return {**BUILT_IN, **_methods}
+    return _known()
+
+
+def _known() -> dict[str, Method]:
+    """Return all methods but those of plug-ins that are not loaded yet."""
+    found = dict(BUILT_IN)
+    for method in (*solver_methods(), *map(network_method, NETWORKS.outside()), *_methods.values()):
+        found.setdefault(method.name, method)
+    return found
 
 
 def methods_of(experiment: Experiment) -> list[str]:
@@ -98,9 +88,9 @@ def methods_of(experiment: Experiment) -> list[str]:
 
 
 def plug_ins() -> list[str]:
-    """Return the names of the methods from outside the package."""
+    """Return the names of the methods from outside that join every experiment; a network is trained on request only."""
     load_plug_ins()
-    return list(_methods)
+    return [*SOLVERS.outside(), *_methods]
 
 
 def load_plug_ins() -> None:
@@ -108,15 +98,14 @@ def load_plug_ins() -> None:
     global _entry_points_loaded
     if _entry_points_loaded:
         return
-    known, known_methods = set(_experiments), set(_methods)
+    known, known_methods = set(EXPERIMENTS), set(_methods)
     try:
         for entry in entry_points(group=GROUP):
             _load(entry)
     except ValueError:
-        # A broken plug-in raises an error at every call, not only at the first; names of those before it must stay
-        # free.
-        for name in set(_experiments) - known:
-            del _experiments[name]
+        # A broken plug-in is named at every call, not at the first alone; those before it must not count as taken then.
+        for name in set(EXPERIMENTS) - known:
+            EXPERIMENTS.remove(name)
         for name in set(_methods) - known_methods:
             del _methods[name]
         raise

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, metrics, signals, theory
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import DuplicateAtomsWarning, FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
@@ -28,11 +29,10 @@ FAMILIES: dict[str, Callable[[int, int, int], FloatArray]] = {
 }
 
 
+@EXPERIMENTS.register("rip", summary="Isometry constants: what W and D can lower, and its price", order=80)
 class Rip(Experiment):
     """The corollary's rank-r term, gradient search for W and D, and bounds against exact constants."""
 
-    name = "rip"
-    title = "Isometry constants: what W and D can lower, and its price"
     paper = "Section 3, Proposition 2 and Corollary 1"
     about = (
         "Rank: Φ = [εA + Δ_r]N with ε = 10⁻⁴; W removes the r strongest directions; Ã is a random dictionary with "
@@ -283,6 +283,3 @@ def _draw_bounds(figure: Figure, data: Data) -> None:
         axes.set(xlabel="order k", ylabel="δ_k", title=family, xticks=exact.x, ylim=(0, None))
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
-
-
-EXPERIMENT = Rip()

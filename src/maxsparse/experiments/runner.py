@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maxsparse._core.registry import unknown
 from maxsparse._core.validation import check_choice, check_integer
 from maxsparse.experiments import registry
 from maxsparse.experiments.experiment import Experiment, Verdict
@@ -164,5 +165,6 @@ def _chosen_methods(experiment: Experiment, methods: Sequence[str] | None) -> li
     if methods is None:
         return _usual_methods(experiment)
     for method in methods:
-        check_choice(method, "method", tuple(registry.methods_of(experiment)))
+        if method not in (known := registry.methods_of(experiment)):
+            raise ValueError(unknown("method", method, known))
     return list(dict.fromkeys(methods))

@@ -11,6 +11,7 @@ import numpy as np
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._core.extras import needs
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import sizes, test_rng
@@ -27,11 +28,10 @@ PAPER = {"ista": 0.7393, "iht": 0.288, "ista-net": 8.17e-7, "iht-net": 8.68e-7, 
 NETWORKS = ("ista-net", "iht-net", "residual")
 
 
+@EXPERIMENTS.register("runtime", summary="Time per signal", order=20)
 class Runtime(Experiment):
     """Time per signal of every method, with the ratio to ISTA."""
 
-    name = "runtime"
-    title = "Time per signal"
     paper = "Section 7.2, Table 1"
     about = (
         "Signals of experiment basic in one batch: processor time of one thread divided by the number of signals, the "
@@ -194,6 +194,3 @@ def _draw(figure: Figure, data: Data) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.legend(fontsize=8, loc="lower right")
-
-
-EXPERIMENT = Runtime()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import decoded, standard_error, test_rng
 from maxsparse.experiments.data import Data, Record
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@EXPERIMENTS.register("scale", summary="Larger dictionaries at the same ratios", order=110)
 class Scale(Experiment):
     """The paper's dictionary at n = 10, 20, 40, …, with m = 5n and d in proportion."""
 
-    name = "scale"
-    title = "Larger dictionaries at the same ratios"
     paper = "Beyond the paper, which has one size (20×100)"
     about = (
         "The dictionary of experiment basic with n doubled repeatedly, m = 5n and d a fixed share of n. Nothing "
@@ -143,6 +143,3 @@ def _draw(figure: Figure, data: Data, shares: list[float]) -> None:
         grid[1, column].set(title="processor seconds per signal", yscale="log")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=8, ncols=3, loc="outside lower center", frameon=False)
-
-
-EXPERIMENT = Scale()

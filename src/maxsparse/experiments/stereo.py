@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict, all_below
 from maxsparse.experiments.recipes import current_store
@@ -34,11 +35,10 @@ PAPER = {  # mean degrees that the paper reports for its own Bunny
 OTHERS = ("ls", "l1", "sbl", "rnd4")
 
 
+@EXPERIMENTS.register("stereo", summary="Photometric stereo: shadows and highlights as sparse outliers", order=140)
 class Stereo(Experiment):
     """Normals of an object from q photographs, by the paper's methods and ours."""
 
-    name = "stereo"
-    title = "Photometric stereo: shadows and highlights as sparse outliers"
     paper = "Section 8 (Practical Application: Photometric Stereo), Table 2 and Figure 6"
     about = (
         "The Stanford Bunny, rendered with cast shadows and highlights under q lights drawn uniformly from a "
@@ -191,7 +191,8 @@ class Stereo(Experiment):
 def _labels(data: Data) -> dict[str, str]:
     """Return name and label of every method that was run, the paper's first."""
     found = data.unique("method")
-    return {method: LABELS.get(method, method) for method in [*LABELS, *found] if method in found}
+    known = LABELS | {method: METHODS.entry(method).label for method in found if method not in LABELS}
+    return {method: label for method, label in known.items() if method in found}
 
 
 def _rows(settings: dict[str, Any], data: Data, value: str, digits: int) -> list[list[str]]:
@@ -206,6 +207,3 @@ def _cell(values: Any, digits: int) -> str:
         return "–"
     spread = f" ± {values.std(ddof=1):.{digits}f}" if values.size > 1 else ""
     return f"{values.mean():.{digits}f}{spread}"
-
-
-EXPERIMENT = Stereo()

@@ -98,9 +98,12 @@ class Training:
     share: float = 1.0
 
     def recipe(self, method: str) -> Recipe:
-        """Return the recipe of the network of a method."""
-        network, differences, loss = NETWORK_METHODS[method]
-        usual, own = self.plan["networks"][network], self.plan.get("methods", {}).get(method, {})
+        """Return how the network of a method is trained; a method that is not listed is a network of that name."""
+        network, differences, loss = NETWORK_METHODS.get(method, (method, {}, None))
+        # A network from outside sees as many signals as the residual network, in the size that it has by default.
+        residual = self.plan["networks"]["residual"]
+        usual = self.plan["networks"].get(network, {"samples": residual["samples"], "hyperparameters": {}})
+        own = self.plan.get("methods", {}).get(method, {})
         details = {**usual, **own}
         changes = {**self.plan["changes"], **usual.get("changes", {}), **own.get("changes", {})}
         samples, size = details["samples"], self.plan.get("set_size")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxsparse import dictionaries, signals
+from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import accuracies, test_rng
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
 OWN, RIVAL = "learned-sbl", "sbl-whitened"
 
 
+@EXPERIMENTS.register("zero-shot", summary="Dictionaries that the bundled network was not trained on", order=120)
 class ZeroShot(Experiment):
     """Five kinds of dictionaries, several sizes, three sparsities, no training."""
 
-    name = "zero-shot"
-    title = "Dictionaries that the bundled network was not trained on"
     paper = "Beyond the paper, whose networks are trained for one dictionary"
     about = (
         "The scores of the bundled network (learned SBL, no search) on new random dictionaries of five kinds, "
@@ -176,6 +176,3 @@ def _draw(figure: Figure, data: Data) -> None:
 
 def _cell(data: Data, method: str, where: dict[str, Any]) -> float:
     return data.mean("strict", **{**where, "method": method})
-
-
-EXPERIMENT = ZeroShot()

@@ -21,6 +21,7 @@ with needs("training"):
     from torch import Tensor, nn
 
 from maxsparse import theory
+from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.learned_sbl import packed
 from maxsparse.learned_sbl.spec import (
@@ -74,6 +75,7 @@ def whiten(Phi: FloatArray, noise: float = 0.0) -> Whitened:
     )
 
 
+@NETWORKS.register("learned_sbl", summary="unfolded SBL, not tied to a dictionary; comes trained", order=0)
 class LearnedSBL(Network):
     r"""T iterations of SBL, each corrected by one perceptron that all atoms and iterations share.
 

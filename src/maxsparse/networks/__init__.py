@@ -8,51 +8,51 @@
 (10, 100)
 
 Add your own: a subclass of :class:`Network` (or of :class:`SignalNetwork`, which has ``scores``) whose constructor
-takes JSON-serialisable keyword arguments, and ``register("mine", Mine)``.
+takes JSON-serialisable keyword arguments, with ``@register("mine")`` before it.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from collections.abc import Iterable
 from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
 from maxsparse._core.extras import needs
-from maxsparse._core.validation import RandomState, check_choice, check_dictionary, check_rng
+from maxsparse._core.registry import NETWORKS
+from maxsparse._core.validation import RandomState, check_dictionary, check_rng
 
 with needs("a trained network"):
     import torch
 
-from maxsparse.networks.iht_net import IHTNet
-from maxsparse.networks.ista_net import ISTANet
-from maxsparse.networks.lstm import LSTM
 from maxsparse.networks.network import Network, SignalNetwork
-from maxsparse.networks.residual import Residual
 from maxsparse.networks.storage import Model, load, save
 
 __all__ = ["NETWORKS", "Model", "Network", "SignalNetwork", "build", "create", "find", "load", "register", "save"]
 
-# A class, or "module:class" where the class is in a part that builds on this one; it is imported when first used.
-NETWORKS: dict[str, type[Network] | str] = {}
 
-
-def register(name: str, network: type[Network]) -> None:
-    """Register a network for :func:`create`, model files and ``maxsparse fit``.
+def register(name: str, network: type[Network] | None = None, *, summary: str | None = None) -> Any:
+    """Register a network for :func:`create`, model files, ``maxsparse fit`` and the experiments.
 
     Parameters
     ----------
     name : str
         A name that is not in use.
-    network : type
-        Subclass of :class:`Network`.
+    network : type or None
+        Subclass of :class:`Network`. None makes this a class decorator.
+    summary : str or None, default=None
+        What it is, in one line; None takes the first line of its docstring.
+
+    Returns
+    -------
+    network
+        As it came.
+
+    Notes
+    -----
+    A package announces its networks without any call by entry points of the group ``maxsparse.networks``.
     """
-    if name in NETWORKS:
-        raise ValueError(f"a network named {name!r} already exists; choose another name")
-    network.name = name
-    NETWORKS[name] = network
+    return NETWORKS.register(name, network, summary=summary)
 
 
 def find(name: str) -> type[Network]:
@@ -67,13 +67,7 @@ def find(name: str) -> type[Network]:
     -------
     network : type
     """
-    found = NETWORKS[check_choice(name, "network", tuple(NETWORKS))]
-    if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        made: type[Network] = getattr(importlib.import_module(module), attribute)
-        made.name, NETWORKS[name] = name, made
-        return made
-    return found
+    return cast(type[Network], NETWORKS.find(name))
 
 
 def create(name: str, **hyperparameters: Any) -> Network:
@@ -100,15 +94,7 @@ def create(name: str, **hyperparameters: Any) -> Network:
 
 def check_hyperparameters(name: str, given: Iterable[str], but: tuple[str, ...] = ()) -> None:
     """Raise an error for hyperparameters that a network does not have, or that are in `but`."""
-    parameters = inspect.signature(find(name)).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    known = [parameter for parameter in parameters if parameter not in but]
-    for hyperparameter in given:
-        if hyperparameter not in known:
-            raise ValueError(
-                f"network {name!r} has no hyperparameter {hyperparameter!r} to set; use one of {', '.join(known)}"
-            )
+    NETWORKS.check_options(name, given, hidden=but)
 
 
 def build(
@@ -151,10 +137,3 @@ def build(
         network = cast(SignalNetwork, create(name, n=n, m=m, **hyperparameters))
     network.start_from(dictionary, Y, noise=noise)
     return network
-
-
-register("residual", Residual)
-register("ista_net", ISTANet)
-register("iht_net", IHTNet)
-register("lstm", LSTM)
-NETWORKS["learned_sbl"] = "maxsparse.learned_sbl.model:LearnedSBL"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import check_number
 from maxsparse.networks.activations import helu
 from maxsparse.networks.unfolded import Unfolded
@@ -11,6 +12,9 @@ from maxsparse.networks.unfolded import Unfolded
 __all__ = ["IHTNet"]
 
 
+@NETWORKS.register(
+    "iht_net", summary="the paper's rival: unfolded IHT with learned matrices", needs=["training"], order=12
+)
 class IHTNet(Unfolded):
     r"""Layers of hard thresholding, with HELU_σ in place of the jump.
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from maxsparse._core.registry import NETWORKS
 from maxsparse.networks.activations import soft_threshold
 from maxsparse.networks.unfolded import Unfolded
 
 __all__ = ["ISTANet"]
 
 
+@NETWORKS.register(
+    "ista_net", summary="the paper's rival: unfolded ISTA with learned matrices", needs=["training"], order=11
+)
 class ISTANet(Unfolded):
     r"""Layers of ISTA; before training it is exactly ISTA.
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import check_choice, check_flag, check_integer
 from maxsparse.networks.network import SignalNetwork
 
 __all__ = ["LSTM"]
 
 
+@NETWORKS.register(
+    "lstm", summary="the paper's: a recurrent network that reads y at every step", needs=["training"], order=13
+)
 class LSTM(SignalNetwork):
     r"""Stacked recurrent cells that read y at every step; all steps of the top layer feed one linear layer.
 

@@ -7,6 +7,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
+from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import check_choice, check_flag, check_integer
 from maxsparse.networks.activations import HELU
 from maxsparse.networks.batch_norm import BatchNorm, fold
@@ -15,6 +16,9 @@ from maxsparse.networks.network import SignalNetwork
 __all__ = ["Residual"]
 
 
+@NETWORKS.register(
+    "residual", summary="the paper's: fully connected layers with residual connections", needs=["training"], order=10
+)
 class Residual(SignalNetwork):
     r"""A deep residual network that scores the support.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maxsparse import signals
 from maxsparse._core.extras import needs
+from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import FloatArray, check_number
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ class TrainedScores:
 
 def check_name(name: str) -> str:
     """Return `name` if it is that of a network made for one dictionary."""
-    from maxsparse.networks import NETWORKS, SignalNetwork, find
+    try:
+        network = NETWORKS.find(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; or give an object with scores(Y)") from error
+    from maxsparse.networks import SignalNetwork
 
-    known = [key for key in NETWORKS if issubclass(find(key), SignalNetwork)]
-    if name not in known:
-        choices = ", ".join(map(repr, ["learned_sbl", *known]))
-        raise ValueError(f"network must be one of {choices}, or an object with scores(Y); got {name!r}")
+    if not issubclass(network, SignalNetwork):
+        raise ValueError(f"network {name!r} is not for one dictionary; it cannot be trained for Phi")
     return name
 
 

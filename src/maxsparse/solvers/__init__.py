@@ -5,27 +5,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from maxsparse._core.validation import check_choice
+from maxsparse._core.registry import SOLVERS
 from maxsparse.result import Result
-from maxsparse.solvers._contract import Precondition
-from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers, aiht
-from maxsparse.solvers.exact import exact
-from maxsparse.solvers.iht import iht
-from maxsparse.solvers.ista import fista, ista
-from maxsparse.solvers.l1 import l1
-from maxsparse.solvers.omp import omp
-from maxsparse.solvers.reweighted_l1 import reweighted_l1
-from maxsparse.solvers.sbl import sbl
-from maxsparse.solvers.subspace_pursuit import subspace_pursuit
+from maxsparse.solvers._contract import Batch, Options, Precondition
+from maxsparse.solvers._contract import run as solve_in_batches
+from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time every registered solver of this package is here
+    from maxsparse.solvers.adaptive_iht import aiht
+    from maxsparse.solvers.exact import exact
+    from maxsparse.solvers.iht import iht
+    from maxsparse.solvers.ista import fista, ista
+    from maxsparse.solvers.l1 import l1
+    from maxsparse.solvers.omp import omp
+    from maxsparse.solvers.reweighted_l1 import reweighted_l1
+    from maxsparse.solvers.sbl import sbl
+    from maxsparse.solvers.subspace_pursuit import subspace_pursuit
+
+METHODS = SOLVERS  # by name; print it for what each does
 
 __all__ = [
     "METHODS",
+    "Batch",
     "Layer",
+    "Options",
     "adaptive_layers",
     "aiht",
     "exact",
@@ -38,21 +47,16 @@ __all__ = [
     "reweighted_l1",
     "sbl",
     "solve",
+    "solve_in_batches",
     "subspace_pursuit",
 ]
 
-METHODS: dict[str, Callable[..., Result]] = {
-    "omp": omp,
-    "subspace_pursuit": subspace_pursuit,
-    "iht": iht,
-    "aiht": aiht,
-    "ista": ista,
-    "fista": fista,
-    "l1": l1,
-    "reweighted_l1": reweighted_l1,
-    "sbl": sbl,
-    "exact": exact,
-}
+# Not `__getattr__`: a module and its function share their name, and whichever is bound last is the one that is found.
+for _entry in SOLVERS.entries():
+    if not _entry.outside:
+        globals()[_entry.name] = SOLVERS[_entry.name]
+        if _entry.name not in __all__:
+            __all__.append(_entry.name)
 
 
 def solve(
@@ -73,7 +77,7 @@ def solve(
     Y : array-like of shape (N, n)
         Signals as rows.
     method : str, default="sbl"
-        Name of a method in ``maxsparse.solvers.METHODS``.
+        Name of a method: ``print(maxsparse.solvers.METHODS)`` lists them.
     sparsity : int or None, default=None
         Number of nonzeros. Greedy and thresholding methods stop there; the others keep that many of their largest
         coefficients and refit them. None where the method allows it.
@@ -97,20 +101,76 @@ def solve(
     >>> ms.metrics.strict_accuracy(X, plain.scores) < 0.1, ms.metrics.strict_accuracy(X, whitened.scores) > 0.9
     (True, True)
     """
-    solver = METHODS[check_choice(method, "method", tuple(METHODS))]
+    solver = SOLVERS.find(method)
+    for ability in _asked(Phi, Y, options):
+        SOLVERS.require(method, ability)
+    SOLVERS.check_options(method, options, skip=2)
     return solver(Phi, Y, sparsity=sparsity, precondition=precondition, **options)
 
 
-def register(name: str, solver: Callable[..., Result]) -> None:
-    """Add a solver of your own to :data:`METHODS`, so that :func:`solve` and the experiments know it by name.
+def _asked(Phi: ArrayLike, Y: ArrayLike, options: Mapping[str, Any]) -> list[str]:
+    """Return the abilities that a call asks for; those that no method has are left to the checks of its arguments."""
+    asked = [name for name in ("noise", "positive", "groups", "callback") if _given(options.get(name))]
+    shape = getattr(Y, "shape", ())
+    asked += ["complex"] * (np.iscomplexobj(Phi) or np.iscomplexobj(Y)) + ["snapshots"] * (len(shape) == 3)
+    return [ability for ability in asked if SOLVERS.able(ability)]
+
+
+def _given(value: Any) -> bool:
+    """Whether an option asks for anything: neither None, nor False, nor zero."""
+    return value is not None and (not np.isscalar(value) or bool(value))
+
+
+def register(
+    name: str,
+    solver: Callable[..., Result] | None = None,
+    *,
+    summary: str | None = None,
+    label: str | None = None,
+    needs: Collection[str] = (),
+    can: Collection[str] | None = None,
+) -> Any:
+    """Make a solver of your own known by name to :func:`solve`, to the command line and to the experiments.
 
     Parameters
     ----------
     name : str
         A name that is not taken.
-    solver : callable
-        ``solver(Phi, Y, *, sparsity, precondition, **options) -> Result``.
+    solver : callable or None
+        ``solver(Phi, Y, *, sparsity, precondition, **options) -> Result``. None makes this a decorator.
+    summary : str or None, default=None
+        What it does, in one line; None takes the first line of its docstring.
+    label : str or None, default=None
+        Its name in figures; None takes `name`.
+    needs : collection of str, default=()
+        ``"sparsity"`` where it must be given the number of nonzeros: experiments then give it.
+    can : collection of str or None, default=None
+        What it can do, of ``"noise"``, ``"positive"``, ``"groups"``, ``"callback"``, ``"complex"``, ``"snapshots"``.
+        None takes those of them that are its parameters.
+
+    Returns
+    -------
+    solver
+        As it came.
+
+    See Also
+    --------
+    solve : Takes it by name.
+
+    Notes
+    -----
+    A package announces its solvers without any call by entry points of the group ``maxsparse.solvers``.
+
+    Examples
+    --------
+    >>> import maxsparse as ms
+    >>> @ms.solvers.register("one_atom", needs={"sparsity"})
+    ... def one_atom(Phi, Y, *, sparsity, precondition=False):
+    ...     "The one atom that explains most."
+    ...     return ms.solvers.omp(Phi, Y, sparsity=1, precondition=precondition)
+    >>> Phi = ms.dictionaries.gaussian(10, 20, rng=0)
+    >>> ms.solve(Phi, Phi.T, method="one_atom", sparsity=1).support.sum()
+    np.int64(20)
+    >>> ms.solvers.METHODS.remove("one_atom")
     """
-    if name in METHODS:
-        raise ValueError(f"a method named {name!r} exists already; choose another name")
-    METHODS[name] = solver
+    return SOLVERS.register(name, solver, summary=summary, label=label, needs=needs, can=can)

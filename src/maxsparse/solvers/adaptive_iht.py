@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, residual_of, times
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
 from maxsparse.dictionaries import ClusteredDictionary
@@ -99,6 +100,15 @@ def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
     return x
 
 
+@SOLVERS.register(
+    "aiht",
+    summary="Adaptive IHT on [U, A]: first the clusters, then the atoms in them",
+    label="A-IHT",
+    needs=["sparsity", "clusters"],
+    can=["noise"],
+    good_for="tight clusters, where everything else fails",
+    order=21,
+)
 def aiht(
     dictionary: ClusteredDictionary,
     Y: ArrayLike,

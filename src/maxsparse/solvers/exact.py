@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
@@ -22,6 +23,14 @@ ROUNDINGS = 64.0  # of y and of Φ, that the residual of the true support may ha
 SLACK = 1e-6  # relative error that the running residual may have before a support is checked by least squares
 
 
+@SOLVERS.register(
+    "exact",
+    summary="min ‖x‖₀ by trying every support",
+    label="exact ℓ0",
+    can=["noise"],
+    good_for="small problems; the oracle of the tests",
+    order=50,
+)
 def exact(
     Phi: ArrayLike,
     Y: ArrayLike,

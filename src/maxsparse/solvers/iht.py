@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows, dot, image_norm2, residual_of, top_k
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_matrix, check_number
 from maxsparse.result import Result
@@ -20,6 +21,15 @@ STABLE_SHARE = 0.99  # 1 − c of Blumensath and Davies: a step must stay below 
 SHRINK = 2.0  # their κ
 
 
+@SOLVERS.register(
+    "iht",
+    summary="projected gradient on ‖x‖₀ ≤ k",
+    label="IHT",
+    needs=["sparsity"],
+    can=["noise", "callback"],
+    good_for="the paper's baseline; needs a small RIP constant",
+    order=20,
+)
 def iht(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows, dot, residual_of
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
@@ -20,6 +21,14 @@ LAST_LAMBDA = 1e-6  # continuation ends at this share of the λ at which x = 0
 CHECK_EVERY = 10  # iterations between looks at the duality gap, each of which costs as much as an iteration
 
 
+@SOLVERS.register(
+    "ista",
+    summary="½‖y − Φx‖² + λ‖x‖₁ by proximal gradient steps",
+    label="ISTA",
+    can=["noise", "callback"],
+    good_for="the lasso; the paper's baseline",
+    order=30,
+)
 def ista(
     Phi: ArrayLike,
     Y: ArrayLike,
@@ -85,6 +94,14 @@ def ista(
     return _solve("ista", Phi, Y, lam, sparsity, max_iter, tol, options)
 
 
+@SOLVERS.register(
+    "fista",
+    summary="½‖y − Φx‖² + λ‖x‖₁ by accelerated proximal gradient steps",
+    label="FISTA",
+    can=["noise", "callback"],
+    good_for="the lasso, in fewer steps than ista",
+    order=31,
+)
 def fista(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
@@ -15,6 +16,14 @@ from maxsparse.solvers._simplex import Tableau, simplex_rows
 __all__ = ["l1"]
 
 
+@SOLVERS.register(
+    "l1",
+    summary="min ‖x‖₁ s.t. Φx = y, exactly; or ‖y − Φx‖ ≤ σ√n",
+    label="ℓ1",
+    can=["noise"],
+    good_for="a convex answer you can rely on",
+    order=32,
+)
 def l1(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky_solve, dot, residual_into, times
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_number
 from maxsparse.result import Result
@@ -19,6 +20,14 @@ __all__ = ["omp"]
 BLOCK = 4096  # signals whose Φᵀy is kept at a time: fresh memory costs more than the sums that go into it
 
 
+@SOLVERS.register(
+    "omp",
+    summary="greedy, one atom at a time",
+    label="OMP",
+    can=["noise", "callback"],
+    good_for="speed; incoherent Φ",
+    order=10,
+)
 def omp(
     Phi: ArrayLike,
     Y: ArrayLike,

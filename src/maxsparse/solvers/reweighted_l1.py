@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
@@ -14,6 +15,14 @@ from maxsparse.solvers._simplex import Tableau, simplex_rows
 __all__ = ["reweighted_l1"]
 
 
+@SOLVERS.register(
+    "reweighted_l1",
+    summary="a sequence of weighted ℓ1 problems",
+    label="reweighted ℓ1",
+    can=[],
+    good_for="more than ℓ1 for spread amplitudes",
+    order=33,
+)
 def reweighted_l1(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_number
 from maxsparse.result import Result
@@ -23,6 +24,14 @@ FINISH_ITERATIONS = 10  # of MacKay's update after EM has settled
 FINISH_PRUNE = 1e-7
 
 
+@SOLVERS.register(
+    "sbl",
+    summary="min yᵀS⁻¹y + log det S, sparse Bayesian learning",
+    label="SBL",
+    can=["noise", "callback"],
+    good_for="**the default**: coherent Φ",
+    order=40,
+)
 def sbl(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows, dot, least_squares, residual_into, residual_of, top_k
+from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.result import Result
@@ -17,6 +18,15 @@ from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, 
 __all__ = ["subspace_pursuit"]
 
 
+@SOLVERS.register(
+    "subspace_pursuit",
+    summary="greedy, a whole support at a time",
+    label="subspace pursuit",
+    needs=["sparsity"],
+    can=["noise", "callback"],
+    good_for="more than OMP near its limit",
+    order=11,
+)
 def subspace_pursuit(
     Phi: ArrayLike,
     Y: ArrayLike,

@@ -15,7 +15,6 @@ from maxsparse import __version__
 from maxsparse._core.validation import (
     DuplicateAtomsWarning,
     FloatArray,
-    check_choice,
     check_dictionary,
     first_not_finite,
 )
@@ -106,7 +105,7 @@ class Solve:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice(self.method, "method", tuple(METHODS))
+        METHODS.check(self.method)
         object.__setattr__(self, "Phi", check_dictionary(self.Phi))
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
@@ -22,6 +23,7 @@ KEPT = 4  # best starts that get concentration steps
 SHADOW_SHARE = 0.06  # of the pixel's upper quartile; below it a reading carries no direction
 
 
+@STEREO.register("consensus", summary="the better half of the readings that are not in shadow", order=10)
 def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -> Fit:
     r"""Fit the normal to the share of lit readings that agree best, then to all that agree with that fit.
 

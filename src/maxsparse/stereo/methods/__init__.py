@@ -5,57 +5,51 @@ Rows of `readings` (P, q) are pixels, rows of `lights` (q, 3) unit directions. M
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterable
+from typing import Any, cast
 
-from maxsparse._core.validation import check_choice
+from maxsparse._core.registry import STEREO
 from maxsparse.stereo.fitting.fit import Fit
 
 __all__ = ["METHODS", "Fit", "check_options", "find_method", "register"]
 
-METHODS: dict[str, str | Callable[..., Fit]] = {
-    "ls": "maxsparse.stereo.methods.ls",
-    "l1": "maxsparse.stereo.methods.l1",
-    "sbl": "maxsparse.stereo.methods.sbl",
-    "rnd4": "maxsparse.stereo.methods.rnd4",
-    "consensus": "maxsparse.stereo.fitting.consensus",
-    "network": "maxsparse.stereo.methods.network",
-    "auto": "maxsparse.stereo.methods.auto",
-}
+METHODS = STEREO  # by name; print it for what each does
 
 
 def find_method(name: str) -> Callable[..., Fit]:
     """Return the method of that name."""
-    method = METHODS[check_choice(name, "method", tuple(METHODS))]
-    return getattr(importlib.import_module(method), name) if isinstance(method, str) else method
+    return cast(Callable[..., Fit], METHODS.find(name))
 
 
-def register(name: str, method: Callable[..., Fit]) -> None:
-    """Register your own method for :func:`maxsparse.stereo.estimate_normals`.
+def register(name: str, method: Callable[..., Fit] | None = None, *, summary: str | None = None) -> Any:
+    """Make a method of your own known by name to :func:`maxsparse.stereo.estimate_normals` and to the experiment.
 
     Parameters
     ----------
     name : str
-        A name that is not in use.
-    method : callable
-        ``method(readings, lights, **options) -> Fit``; it gets a generator if it has a parameter `rng`.
+        A name that is not taken.
+    method : callable or None
+        ``method(readings, lights, **options) -> Fit``; it is handed a generator if it has a parameter `rng`. None makes
+        this a decorator.
+    summary : str or None, default=None
+        What it does, in one line; None takes the first line of its docstring.
+
+    Returns
+    -------
+    method
+        As it came.
+
+    Notes
+    -----
+    A package announces its methods without any call by entry points of the group ``maxsparse.stereo``.
     """
-    if name in METHODS:
-        raise ValueError(f"a method named {name!r} already exists; choose another name")
-    METHODS[name] = method
+    return METHODS.register(name, method, summary=summary)
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
-    """Raise an error for options that the method does not have."""
-    parameters = inspect.signature(find_method(name)).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    known = [key for key in list(parameters)[2:] if key != "rng"]
-    for option in options:
-        if option not in known:
-            takes = f"its options are {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"method {name!r} has no option {option!r}; {takes}")
+    """Refuse an option that the method of that name does not take."""
+    METHODS.check_options(name, options, hidden=("rng",), skip=2)
 
 
 def takes_rng(method: Callable[..., Fit]) -> bool:

@@ -7,6 +7,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.registry import STEREO
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
 from maxsparse.stereo.fitting.redescending import Refit, redescending
@@ -27,6 +28,7 @@ CLEAN = 0.01  # of the albedo: scatter up to which readings count as matt; above
 OPEN = 4.0  # degrees between network and refit above which neighbours decide
 
 
+@STEREO.register("auto", summary="consensus, refined by a network that has seen real outliers", order=0)
 def auto(
     readings: FloatArray,
     lights: FloatArray,

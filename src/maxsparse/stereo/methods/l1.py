@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
@@ -18,6 +19,7 @@ __all__ = ["l1"]
 MAX_STEPS = 200  # a safeguard: a few dozen are enough
 
 
+@STEREO.register("l1", summary="least absolute deviations, exactly", label="ℓ1", order=21)
 def l1(readings: FloatArray, lights: FloatArray) -> Fit:
     r"""Fit the normal with the smallest ℓ1 norm of the outliers.
 

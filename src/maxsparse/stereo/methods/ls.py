@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxsparse._core.registry import STEREO
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit, agreement
 
 __all__ = ["ls"]
 
 
+@STEREO.register("ls", summary="least squares on all readings", label="LS", order=20)
 def ls(readings: FloatArray, lights: FloatArray) -> Fit:
     r"""Fit the normal to all readings with equal weights.
 

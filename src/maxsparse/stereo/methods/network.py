@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse import dictionaries
+from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer
 from maxsparse.stereo.fitting.fit import Fit, agreement
@@ -27,6 +28,7 @@ INLIERS = 4  # readings that the normal is fitted to
 DEVIATION = 0.5  # of outliers, relative to the pixel's brightest reading
 
 
+@STEREO.register("network", summary="the paper's network, trained for the lights", order=31)
 def network(
     readings: FloatArray,
     lights: FloatArray,

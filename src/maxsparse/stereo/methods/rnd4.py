@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit, agreement
@@ -16,6 +17,7 @@ from maxsparse.stereo.fitting.kernels import fit_rows
 __all__ = ["rnd4"]
 
 
+@STEREO.register("rnd4", summary="least squares on four readings drawn at random", label="Rnd4", order=30)
 def rnd4(readings: FloatArray, lights: FloatArray, *, rng: np.random.Generator) -> Fit:
     """Fit the normal to four readings of every pixel, drawn at random.
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
@@ -16,6 +17,7 @@ from maxsparse.stereo.fitting.kernels import cofactors, moments
 __all__ = ["sbl"]
 
 
+@STEREO.register("sbl", summary="sparse Bayesian learning of the outliers", label="SBL", order=22)
 def sbl(
     readings: FloatArray, lights: FloatArray, *, noise: float = 1e-3, max_iter: int = 100, tol: float = 1e-4
 ) -> Fit:
