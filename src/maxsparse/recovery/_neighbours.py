@@ -1,0 +1,189 @@
+"""How much posterior probability lies on a support and around it: best-first enumeration of neighbours.
+
+Every support is expanded into all that differ from it by one atom added, removed or exchanged. Each is counted once, in
+the total, in the probability of its atoms and in the posterior mean.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.compiled import kernel
+from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool, start_from
+from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
+
+__all__ = ["Mass", "make_mass", "weigh"]
+
+NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
+EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
+TABLE = 1 << 14
+
+
+class Mass(NamedTuple):
+    """What has been counted so far, in units of exp(reference)."""
+
+    total: NDArray[np.float64]  # (1,)
+    inclusion: NDArray[np.float64]  # (m,), sum over the supports that hold an atom
+    mean: NDArray[np.float64]  # (m,), sum of posterior means
+    seen: NDArray[np.uint64]  # hash table of supports, 0 where empty
+    filled: NDArray[np.int64]  # (1,), entries of that table
+    best: Pool  # most probable supports, value: log probability
+
+
+@kernel()
+def make_mass(m: int, most: int, kept: int) -> Mass:
+    """Return sums of nothing, with room for the `kept` most probable supports."""
+    return Mass(
+        np.zeros(1), np.zeros(m), np.zeros(m), np.zeros(TABLE, np.uint64), np.zeros(1, np.int64), make_pool(kept, most)
+    )
+
+
+@kernel()
+def _new(mass: Mass, key: np.uint64) -> bool:
+    """Enter a key in the table; return False where it was there, or the table is half full."""
+    if 2 * mass.filled[0] > TABLE:
+        return False
+    slot = np.int64(key >> np.uint64(50)) & (TABLE - 1)
+    while mass.seen[slot] != 0:
+        if mass.seen[slot] == key:
+            return False
+        slot = (slot + 1) & (TABLE - 1)
+    mass.seen[slot] = key
+    mass.filled[0] += 1
+    return True
+
+
+@kernel()
+def _enter(pool: Pool, s: Sweep, leave: int, enter: int, value: float, key: np.uint64) -> None:
+    """Put the support with `leave` (a position, or −1) replaced by `enter` (an atom, or −1) among the best."""
+    worst, count = 0, pool.filled[0]
+    for c in range(count):
+        if pool.value[c] < pool.value[worst]:
+            worst = c
+    if count < pool.value.shape[0]:
+        worst = count
+        pool.filled[0] += 1
+    elif value <= pool.value[worst]:
+        return
+    size = 0
+    for a in range(s.size[0]):
+        if a != leave:
+            pool.atoms[worst, size] = s.support[a]
+            size += 1
+    if enter >= 0:
+        pool.atoms[worst, size] = enter
+        size += 1
+    pool.value[worst], pool.key[worst], pool.size[worst], pool.visits[worst] = value, key, size, 0
+
+
+@kernel()
+def _count(mass: Mass, s: Sweep, leave: int, enter: int, weight: float) -> None:
+    """Add a neighbour of the current support to the sums; its means follow from the swept rows."""
+    k = s.size[0]
+    inverse, own = 0.0, 0.0
+    if leave >= 0:
+        i = s.support[leave]
+        inverse, own = 1.0 / s.t[i], s.u[i]
+    mean = 0.0
+    if enter >= 0:
+        h = s.H[leave, enter] if leave >= 0 else 0.0
+        mean = (s.u[enter] + own * inverse * h) / (s.t[enter] + inverse * h * h)
+        mass.inclusion[enter] += weight
+        mass.mean[enter] += weight * mean
+    for a in range(k):
+        if a == leave:
+            continue
+        j = s.support[a]
+        shared = s.H[a, s.support[leave]] * inverse if leave >= 0 else 0.0
+        value = s.u[j] + shared * own
+        if enter >= 0:
+            slope = s.H[a, enter]
+            if leave >= 0:
+                slope += shared * s.H[leave, enter]
+            value -= slope * mean
+        mass.inclusion[j] += weight
+        mass.mean[j] += weight * value
+    mass.total[0] += weight
+
+
+@kernel()
+def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: float) -> None:
+    """Count the current support and its neighbours; those worth it join `front`. `shift` makes values log weights."""
+    m, k = s.t.shape[0], s.size[0]
+    key = hash_of(s.support, k)
+    if _new(mass, key):
+        _count(mass, s, -1, -1, math.exp(value + shift))
+        _enter(front, s, -1, -1, value, key)
+    least = -shift - NEGLIGIBLE
+    flip_gains(s, task.slab, task.prior)
+    for j in range(m):
+        new = value + s.gains[j]
+        if new > least:
+            inside = s.place[j] >= 0
+            other = key - atom_key(j) if inside else key + atom_key(j)
+            if _new(mass, other):
+                leave, enter = (s.place[j], -1) if inside else (-1, j)
+                _count(mass, s, leave, enter, math.exp(new + shift))
+                _enter(front, s, leave, enter, new, other)
+    for a in range(k):
+        swap_gains(s, task.slab, a)
+        rest = key - atom_key(s.support[a])
+        for j in range(m):
+            new = value + s.gains[j]
+            if new > least and _new(mass, rest + atom_key(j)):
+                _count(mass, s, a, j, math.exp(new + shift))
+                _enter(front, s, a, j, new, rest + atom_key(j))
+
+
+@kernel()
+def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift: float, expansions: int) -> None:
+    """Count the supports in `found` and what is around them, the most probable first.
+
+    `shift` is added to a log posterior to give the log weight in the sums: minus their reference, plus the log prior of
+    this noise level and slab.
+    """
+    mass.seen[:] = np.uint64(0)
+    mass.filled[0] = 0
+    front = make_pool(mass.best.value.shape[0], task.prior.shape[0])
+    for c in range(found.filled[0]):
+        value = start_from(s, task, G, found.atoms[c], found.size[c])
+        if value > -shift - NEGLIGIBLE and _new(mass, hash_of(s.support, s.size[0])):
+            _count(mass, s, -1, -1, math.exp(value + shift))
+            _enter(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
+    for _ in range(expansions):
+        chosen = -1
+        for c in range(front.filled[0]):
+            if front.visits[c] == 0 and (chosen < 0 or front.value[c] > front.value[chosen]):
+                chosen = c
+        if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
+            break
+        front.visits[chosen] = 1
+        value = start_from(s, task, G, front.atoms[chosen], front.size[chosen])
+        _expand(s, task, value, front, mass, shift)
+    for c in range(front.filled[0]):
+        _merge(mass.best, front, c, front.value[c] + shift)
+
+
+@kernel()
+def _merge(best: Pool, front: Pool, c: int, value: float) -> None:
+    """Add the c-th support of `front` to the best of all noise levels and slabs."""
+    worst, count = 0, best.filled[0]
+    for b in range(count):
+        if best.key[b] == front.key[c]:  # met at another noise level or slab: probabilities add up
+            high, low = max(best.value[b], value), min(best.value[b], value)
+            best.value[b] = high + math.log1p(math.exp(low - high))
+            return
+        if best.value[b] < best.value[worst]:
+            worst = b
+    if count < best.value.shape[0]:
+        worst = count
+        best.filled[0] += 1
+    elif value <= best.value[worst]:
+        return
+    best.value[worst], best.key[worst], best.size[worst] = value, front.key[c], front.size[c]
+    for a in range(front.size[c]):
+        best.atoms[worst, a] = front.atoms[c, a]

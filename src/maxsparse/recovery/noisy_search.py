@@ -1,0 +1,312 @@
+r"""Search with noise: the most probable support of every signal, and how probable it and its rivals are.
+
+The posterior of a support S of size k is :math:`p(S \mid y) \propto N(y; 0, \sigma^2 I + \delta\Phi_S\Phi_S^\top) /
+\binom{m}{k}`: all sizes are equally likely, and all supports of one size. The slab's variance δ is learned for every
+signal, and integrated over where probabilities are given. Climbs from starts that the network's scores suggest
+(:mod:`maxsparse.recovery._climb`) find the supports, best-first enumeration around them
+(:mod:`maxsparse.recovery._neighbours`) the probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
+from maxsparse.recovery._climb import Pool, Task, climb, keep, make_pool, search_signal, start_from
+from maxsparse.recovery._neighbours import Mass, make_mass, weigh
+from maxsparse.recovery._shapes import reweigh
+from maxsparse.recovery._sweep import Sweep, make_sweep
+from maxsparse.recovery._tableau import start_random
+
+__all__ = ["Candidates", "noisy_search"]
+
+POOL = 16  # local optima that a search remembers
+KEPT = 64  # most probable supports that are reported
+EXPANSIONS = 32
+SHARPNESS = 0.3  # of the scores that draw the starts
+CLIP = 8.0
+SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
+BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
+SLABS = np.log(np.array([0.35, 1.0, 2.9]))  # factors of δ over which probabilities are averaged
+FLOOR = 1e-4  # of the signal's power: the least σ² at which supports are compared
+
+
+class Shared(NamedTuple):
+    """What all signals of one dictionary share."""
+
+    G: NDArray[np.float64]  # (m, m), ΦᵀΦ for atoms of norm 1
+    prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
+    spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
+    grid: NDArray[np.float64]  # (P, 3): log factors of σ² and δ, log weight
+
+
+class Out(NamedTuple):
+    """Where the answers go."""
+
+    value: NDArray[np.float64]  # (N, KEPT), log probability
+    size: NDArray[np.int64]  # (N, KEPT)
+    atoms: NDArray[np.int32]  # (N, KEPT, most + 1)
+    inclusion: NDArray[np.float64]  # (N, m)
+    mean: NDArray[np.float64]  # (N, m)
+    level: NDArray[np.float64]  # (N, 2), σ² and δ
+    starts: NDArray[np.int64]  # (N,)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The most probable supports of N signals, and what they say together.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (N, C)
+        Of the supports, most probable first; 0 where there are fewer than C.
+    size : ndarray of shape (N, C), int
+    atoms : ndarray of shape (N, C, most), int32
+        The first ``size`` entries are the atoms of a support.
+    inclusion : ndarray of shape (N, m)
+        Probability that an atom is in the support.
+    mean : ndarray of shape (N, m)
+        Posterior mean over all supports, for atoms of norm 1.
+    slab : ndarray of shape (N,)
+        Learned variance δ of the coefficients of atoms of norm 1.
+    starts : ndarray of shape (N,), int
+        Climbs that were made.
+    """
+
+    probability: NDArray[np.float64]
+    size: NDArray[np.int64]
+    atoms: NDArray[np.int32]
+    inclusion: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    slab: NDArray[np.float64]
+    starts: NDArray[np.int64]
+
+    def support(self) -> NDArray[np.bool_]:
+        """Return the most probable support of every signal, (N, m)."""
+        chosen = np.zeros(self.inclusion.shape, dtype=bool)
+        for k in np.unique(self.size[:, 0]):
+            rows = np.flatnonzero(self.size[:, 0] == k)
+            chosen[rows[:, None], self.atoms[rows, 0, :k]] = True
+        return chosen
+
+
+def size_prior(m: int, most: int) -> NDArray[np.float64]:
+    """Return the log probability of one support of each size 0..most, sizes being equally likely."""
+    choices = [math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1) for k in range(most + 1)]
+    return -np.array(choices) - math.log(most + 1)
+
+
+def noisy_search(
+    Q: NDArray[np.float64],
+    Z: NDArray[np.float64],
+    scores: NDArray[Any],
+    variance: NDArray[np.float64],
+    *,
+    starts: int,
+    candidates: tuple[NDArray[np.bool_], ...] = (),
+    spread: float = 0.0,
+    seed: int = 0,
+) -> Candidates:
+    """Search for the most probable supports.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, m)
+        Atoms of norm 1, in coordinates in which the noise is white.
+    Z : ndarray of shape (N, n)
+        Signals in these coordinates.
+    scores : ndarray of shape (N, m)
+        Log odds of every atom to be in the support.
+    variance : ndarray of shape (N,)
+        σ² of every signal.
+    starts : int
+        Most climbs per signal.
+    candidates : tuple of ndarray of shape (N, m), bool
+        Supports that other methods found. The answer is never less probable than any of them.
+    spread : float, default=0.0
+        Standard deviation of log σ² where it was estimated: probabilities are averaged over it.
+    seed : int, default=0
+        What is found depends on the seed, the signal, its scores and candidates alone.
+
+    Returns
+    -------
+    candidates : Candidates
+    """
+    n, m = Q.shape
+    N, most = len(Z), max(1, min(n - 1, m))
+    spectrum, basis = np.linalg.eigh(Q @ Q.T)
+    noise = spread * np.array([-1.2247, 0.0, 1.2247]) if spread > 0 else np.zeros(1)
+    grid = np.array([(v, d, 0.0) for v in noise for d in SLABS])
+    grid[:, 2] = -math.log(len(grid))
+    shared = Shared(np.ascontiguousarray(Q.T @ Q), size_prior(m, most), np.maximum(spectrum, 0.0), grid)
+    power = np.sum(Z**2, axis=1)
+    variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
+    odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
+    suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
+    out = Out(
+        np.full((N, KEPT), -np.inf),
+        np.zeros((N, KEPT), np.int64),
+        np.zeros((N, KEPT, most + 1), np.int32),
+        np.zeros((N, m)),
+        np.zeros((N, m)),
+        np.stack([variance, np.zeros(N)], axis=1),
+        np.zeros(N, np.int64),
+    )
+    over_slices(_search_rows, N, shared, Z, Z @ Q, (Z @ basis) ** 2, odds, suggested, starts, np.uint64(seed), out)
+    order = np.argsort(-out.value, axis=1, kind="stable")
+    return Candidates(
+        np.exp(np.take_along_axis(out.value, order, axis=1)),
+        np.take_along_axis(out.size, order, axis=1),
+        np.take_along_axis(out.atoms, order[:, :, None], axis=1),
+        out.inclusion,
+        out.mean,
+        out.level[:, 1].copy(),
+        out.starts,
+    )
+
+
+@kernel()
+def _search_rows(
+    piece: int,
+    pieces: int,
+    shared: Shared,
+    Z: NDArray[Any],
+    B: NDArray[Any],
+    energy: NDArray[Any],
+    odds: NDArray[Any],
+    suggested: NDArray[Any],
+    starts: int,
+    seed: np.uint64,
+    out: Out,
+) -> None:
+    N, m = B.shape
+    most = shared.prior.shape[0] - 1
+    s, pool = make_sweep(m, most + 1), make_pool(POOL, most)
+    state = np.empty(1, np.uint64)
+    soft = np.empty(m)
+    for row in range(piece, N, pieces):
+        start_random(state, seed, Z[row])
+        for j in range(m):
+            soft[j] = SHARPNESS * odds[row, j]
+        task = _learn(s, pool, shared, B[row], soft, suggested[row], energy[row], out.level[row, 0])
+        n = Z.shape[1]
+        sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
+        out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
+        out.level[row, 1] = _slab_of(s, pool, task, shared.G)
+        mass = make_mass(m, most, KEPT)
+        _average(s, pool, task, shared, out.level[row, 1], mass)
+        _write(mass, out, row)
+
+
+@kernel()
+def _make_task(
+    b: NDArray[Any], soft: NDArray[Any], shared: Shared, energy: NDArray[Any], variance: float, slab: float, size: int
+) -> Task:
+    """Set the noise level and the slab; an answer is beyond chance if it beats a dense x of the same power by far."""
+    m, n = b.shape[0], energy.shape[0]
+    share = slab * max(size, 1) / m
+    base, dense = 0.0, BEYOND_CHANCE
+    for i in range(n):
+        total = variance + share * shared.spectrum[i]
+        base -= 0.5 * (math.log(variance) + energy[i] / variance)
+        dense -= 0.5 * (math.log(total) + energy[i] / total)
+    return Task(b, soft, shared.prior, base, variance, slab, dense)
+
+
+@kernel()
+def _learn(
+    s: Sweep,
+    pool: Pool,
+    shared: Shared,
+    b: NDArray[Any],
+    soft: NDArray[Any],
+    suggested: NDArray[Any],
+    energy: NDArray[Any],
+    variance: float,
+) -> Task:
+    """Learn the slab's variance from climbs that begin at the suggested supports; leave these climbs in the pool."""
+    m, most, n = b.shape[0], shared.prior.shape[0] - 1, energy.shape[0]
+    power = np.sum(energy)
+    atoms = np.empty(most + 1, np.int64)
+    slab, size = max(power - n * variance, 0.1 * power) / max(1.0, 0.25 * n) + 1e-300, n // 4
+    for _ in range(3):
+        task = _make_task(b, soft, shared, energy, variance, slab, size)
+        pool.filled[0] = 0
+        best = -np.inf
+        for c in range(suggested.shape[0]):
+            k = 0
+            for j in range(m):
+                if suggested[c, j] and k < most:
+                    atoms[k] = j
+                    k += 1
+            value = start_from(s, task, shared.G, atoms, k)
+            keep(pool, s.support, k, value)
+            value = climb(s, task, shared.G, value)
+            keep(pool, s.support, s.size[0], value)
+            if value > best:
+                best, size = value, s.size[0]
+        learned = _slab_of(s, pool, task, shared.G)
+        if abs(math.log(learned / slab)) < 0.2:
+            break
+        slab = learned
+    return task
+
+
+@kernel()
+def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
+    """Return the mean square of the coefficients on the best support: one step of EM, pulled to the present value."""
+    best = 0
+    for c in range(pool.filled[0]):
+        if pool.value[c] > pool.value[best]:
+            best = c
+    start_from(s, task, G, pool.atoms[best], pool.size[best])
+    total = task.slab
+    for a in range(s.size[0]):
+        i = s.support[a]
+        total += s.u[i] * s.u[i] + s.t[i]
+    return total / (1.0 + s.size[0])
+
+
+@kernel()
+def _average(s: Sweep, pool: Pool, task: Task, shared: Shared, slab: float, mass: Mass) -> None:
+    """Sum over noise levels and slabs; then make the sums probabilities."""
+    P = shared.grid.shape[0]
+    n = shared.spectrum.shape[0]
+    quadratic = -2.0 * task.base - n * math.log(task.variance)  # yᵀy/σ²
+    reference = -np.inf
+    for step in range(2):  # first the reference, then the sums
+        for p in range(P):
+            variance = task.variance * math.exp(shared.grid[p, 0])
+            base = -0.5 * (n * math.log(variance) + quadratic * task.variance / variance)
+            own = Task(task.b, task.odds, task.prior, base, variance, slab * math.exp(shared.grid[p, 1]), task.enough)
+            if step == 0:
+                for c in range(pool.filled[0]):
+                    value = start_from(s, own, shared.G, pool.atoms[c], pool.size[c])
+                    reference = max(reference, value + shared.grid[p, 2])
+            else:
+                weigh(s, own, shared.G, pool, mass, shared.grid[p, 2] - reference, EXPANSIONS)
+    reweigh(task, shared.G, slab, mass)
+    total = mass.total[0]
+    for j in range(mass.mean.shape[0]):
+        mass.mean[j] /= total
+        mass.inclusion[j] /= total
+    for c in range(mass.best.filled[0]):
+        mass.best.value[c] -= math.log(total)
+
+
+@kernel()
+def _write(mass: Mass, out: Out, row: int) -> None:
+    best = mass.best
+    for c in range(best.filled[0]):
+        out.value[row, c], out.size[row, c] = best.value[c], best.size[c]
+        for a in range(best.size[c]):
+            out.atoms[row, c, a] = best.atoms[c, a]
+    for j in range(mass.mean.shape[0]):
+        out.mean[row, j] = mass.mean[j]
+        out.inclusion[row, j] = min(1.0, mass.inclusion[j])
