@@ -7,7 +7,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq
+# --no-compile: the first import of a module compiles it; compiling all of them takes longer than installing them.
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile
 # For the tests. A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
 TORCH  := torch==2.13.0
 
