@@ -74,7 +74,7 @@ def test_empty_batches_have_no_accuracy():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"X and scores must have one shape, got \(2, 3\) and \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"X and scores must have the same shape, got \(2, 3\) and \(2, 4\)"):
         ms.metrics.strict_accuracy(np.ones((2, 3)), np.ones((2, 4)))
     with pytest.raises(ValueError, match="scores holds NaN"):
         ms.metrics.recall(np.ones((1, 2)), [[np.nan, 1.0]])

@@ -136,7 +136,9 @@ def test_one_dtype(Phi, left, right, common):
 
 
 def test_pairs():
-    with pytest.raises(ValueError, match=r"X and scores must have one shape, got \(2, 3\) and \(3, 2\); scores fits"):
+    with pytest.raises(
+        ValueError, match=r"X and scores must have the same shape, got \(2, 3\) and \(3, 2\); scores fits"
+    ):
         check_pair(np.ones((2, 3)), np.ones((3, 2)), ("X", "scores"))
 
 

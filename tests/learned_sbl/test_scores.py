@@ -127,8 +127,8 @@ def test_files_that_are_wrong_are_refused(tmp_path):
     np.testing.assert_array_equal(read_weights(path).first, good["first.weight"])
     foreign = {"format": 2, "kind": "network", "network": "residual"}
     refused = [
-        ({"other": "1"}, "not one that maxsparse wrote"),
-        ({"maxsparse": json.dumps(foreign)}, "no weights of learned SBL"),
+        ({"other": "1"}, "not written by maxsparse"),
+        ({"maxsparse": json.dumps(foreign)}, "does not hold weights of learned SBL"),
         ({"maxsparse": "[]"}, "header is damaged"),
     ]
     for metadata, message in refused:
@@ -143,7 +143,7 @@ def test_files_that_are_wrong_are_refused(tmp_path):
     with pytest.raises(ValueError, match="shape"):
         read_weights(path)
     write(good | {"context.weight": np.zeros((48, 99), np.float32)})
-    with pytest.raises(ValueError, match="in the mean over atoms"):
+    with pytest.raises(ValueError, match="averaged over atoms"):
         read_weights(path)
     write(good | {"log_lambda": np.full_like(good["log_lambda"], np.nan)})
     with pytest.raises(ValueError, match="finite"):

@@ -181,7 +181,7 @@ def test_a_dictionary_of_low_rank():
         ({"name": "nonsense"}, "there is no network 'nonsense'. Known are: learned_sbl, residual"),
         ({"depth": 5}, "depth must be even"),
         ({"width": 0}, "width must be from 1"),
-        ({"residual": "False"}, "residual must be true or false, got 'False'"),
+        ({"residual": "False"}, "residual must be True or False, got 'False'"),
         ({"activation": "tanh"}, "activation must be one of"),
         ({"colour": 1}, "'residual' has no option 'colour'. Its options are: depth, width, residual, "),
         ({"n": 3}, "no option 'n'. Its options are: depth, width"),

@@ -210,7 +210,7 @@ def test_hostile_files_are_refused(Phi, tmp_path):
     refused("nothing here uses", arrays=arrays | {"weights.second.moment": arrays["weights.moment"]})
     refused("pass 2.*lacks the weights moment", arrays={k: v for k, v in arrays.items() if "later.0.moment" not in k})
     refused("pass 3.*finite", arrays=arrays | {"weights.later.1.last.bias": np.full(22, np.nan, np.float32)})
-    refused("log_lambda beyond", arrays=arrays | {"weights.later.0.log_lambda": np.full(16, 500, np.float32)})
+    refused("log_lambda must be within", arrays=arrays | {"weights.later.0.log_lambda": np.full(16, 500, np.float32)})
     swapped = {key.replace("later.1.", ""): value for key, value in later.items()}
     refused("no heads", arrays=arrays | swapped)
     refused("preconditioner", arrays=arrays | {"D": np.full(60, np.nan)})

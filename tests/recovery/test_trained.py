@@ -105,14 +105,14 @@ def test_hostile_files_are_refused(model, tmp_path):
             ms.load(path)
 
     refused("there is no network", name="os.system")
-    refused("this version can make", name=["residual"])
-    refused("this version can make", hyperparameters={"n": 10, "m": 20, "width": 10**6, "depth": 4})
-    refused("this version can make", hyperparameters={"surprise": 1})
+    refused("a network of this version", name=["residual"])
+    refused("a network of this version", hyperparameters={"n": 10, "m": 20, "width": 10**6, "depth": 4})
+    refused("a network of this version", hyperparameters={"surprise": 1})
     refused("gain", gain="1")
     refused("offset", offset=None)
     refused("damaged", extra=1)
     refused("NaN", arrays=arrays | {"weights.last.bias": np.full(20, np.nan, dtype=np.float32)})
-    refused("this version can make", arrays={k: v for k, v in arrays.items() if k != "weights.last.bias"})
+    refused("a network of this version", arrays={k: v for k, v in arrays.items() if k != "weights.last.bias"})
     other = {"Phi": np.eye(10), "W": np.eye(10), "D": np.ones(10)}
     refused("not made for Phi", arrays=arrays | other)
 

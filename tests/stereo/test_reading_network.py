@@ -139,7 +139,7 @@ def test_the_file_keeps_everything_and_refuses_what_it_is_not(stirred, tmp_path)
     from safetensors.torch import save_file
 
     save_file({"a": torch.zeros(2)}, path, metadata={"format": "other"})
-    with pytest.raises(ValueError, match="not one that maxsparse wrote"):
+    with pytest.raises(ValueError, match="not written by maxsparse"):
         load_network(path)
     sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "999999", "state": "12"}
     save_file({"a": torch.zeros(2)}, path, metadata=sizes)

@@ -1,1 +1,1 @@
-"""What every part of the package builds on: input checks, compiled building blocks, threads, progress bars."""
+"""Shared foundations: input checks, compiled building blocks, threads, progress bars, model files."""

@@ -1,4 +1,4 @@
-"""Write files atomically: whole or not at all."""
+"""Write files atomically: completely or not at all."""
 
 from __future__ import annotations
 

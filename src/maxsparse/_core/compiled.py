@@ -30,9 +30,9 @@ def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Ca
     nan : bool, default=False
         With `fast`: NaN may occur and must be kept. Otherwise the compiler may assume that there is none.
     inline : bool, default=False
-        Copy the function whole into every caller. A copy of its own, optimised by itself, would round differently, and
-        whether a caller gets that copy depends on whether this process compiled it or found it in the cache: the first
-        run would differ from later ones in the last bits.
+        Copy the whole function into every caller. A separately optimised copy would round differently, and whether a
+        caller gets that copy depends on whether this process compiled it or loaded it from the cache: the first run
+        would not be bitwise identical to later ones.
 
     Examples
     --------
@@ -56,10 +56,10 @@ def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Ca
 
 
 def _past_versions_forgiven(compiled: Any) -> Any:
-    """Let a function compile anew where its cache cannot be read.
+    """Compile a function again if its cache cannot be read.
 
-    Numba unpickles the index of a cache before it looks whether that is out of date, and the index that an earlier
-    version of this package left behind may name classes that are elsewhere now.
+    Numba unpickles the index of a cache before it checks whether it is outdated, and the index of an earlier version of
+    this package may refer to classes that have moved.
     """
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None:
@@ -68,7 +68,7 @@ def _past_versions_forgiven(compiled: Any) -> Any:
         def load_or_forget() -> Any:
             try:
                 return load_index()
-            except Exception:  # whatever unpickling may raise
+            except Exception:  # unpickling may raise anything
                 return {}
 
         file._load_index = load_or_forget

@@ -1,8 +1,8 @@
-"""Compiled pieces that several solvers share: products, thresholds, small factorisations.
+"""Compiled functions shared by solvers: products, thresholds, small factorisations.
 
-Rows are handled one by one in a fixed order of operations, so that a signal's result has the same bits whatever the
-batch it is in and however many threads run. That is why products with Φ are done here and not by BLAS, whose order
-depends on the number of rows.
+Rows are handled one by one in a fixed order of operations, so that a signal's result is bitwise identical in every
+batch and for every number of threads. Therefore products with Φ are computed here and not by BLAS, whose order depends
+on the number of rows.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 
-DEPENDENT = 1e-13  # share of an atom's squared length below which what is left of it is rounding
-COLUMN_TILE = 32  # columns of Φ that are handled together
+DEPENDENT = 1e-13  # share of an atom's squared norm below which its remainder is rounding error
+COLUMN_TILE = 32  # columns of Φ handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
 
 
@@ -51,7 +51,7 @@ def _times_rows(piece: int, pieces: int, Y: NDArray[Any], matrix: NDArray[Any], 
     """Set out = Y @ matrix for the blocks of `size` rows in this slice of the blocks."""
     N, n = Y.shape
     m = matrix.shape[1]
-    # Copies without gaps: rows that stand a power of two apart would fight for the same lines of the cache.
+    # Contiguous copies: rows at distances of a power of two would compete for the same cache lines.
     tile = np.zeros((n, COLUMN_TILE), dtype=Y.dtype)
     rows = np.zeros((4, n), dtype=Y.dtype)
     sums = np.empty((4, COLUMN_TILE), dtype=Y.dtype)
@@ -193,7 +193,7 @@ def kth_largest(values: NDArray[Any], k: int, work: NDArray[Any]) -> float:
 
 @kernel()
 def top_k(magnitude: NDArray[Any], k: int, work: NDArray[Any], chosen: NDArray[Any]) -> int:
-    """Write the indices of the k largest entries to `chosen` in ascending order; of equal ones the lower index wins."""
+    """Write the indices of the k largest entries to `chosen` in ascending order; among equal ones, the lower index."""
     m = magnitude.shape[0]
     k = min(k, m)
     if k == 0:
@@ -217,7 +217,7 @@ def top_k(magnitude: NDArray[Any], k: int, work: NDArray[Any], chosen: NDArray[A
 
 @kernel(fast=True)
 def cholesky(S: NDArray[Any], size: int) -> bool:
-    """Factor S = LLᵀ in place, on the lower triangle; return False where S is not positive definite."""
+    """Factor S = LLᵀ in place, on the lower triangle; return False if S is not positive definite."""
     for i in range(size):
         for j in range(i):
             total = S[i, j]
@@ -260,8 +260,8 @@ def least_squares(
 ) -> None:
     """Fit y on the first `count` indices by normal equations with two steps of iterative refinement.
 
-    Refinement in the residual makes the error that of the conditioning of Φ_S, not of its square. An atom that depends
-    on earlier ones to rounding gets the coefficient 0. Scratch: L (count, count), r (n,).
+    With refinement the error depends on the condition number of Φ_S, not on its square. An atom that depends on
+    earlier ones up to rounding gets the coefficient 0. Scratch: L (count, count), r (n,).
     """
     for i in range(count):
         for j in range(i + 1):
@@ -273,7 +273,7 @@ def least_squares(
                 total -= L[i, l] * L[j, l]
             if j < i:
                 L[i, j] = total / L[j, j]
-            else:  # an infinite pivot makes every quotient by it zero, which leaves the atom out
+            else:  # an infinite pivot makes every quotient by it zero, which excludes the atom
                 L[i, i] = np.sqrt(total) if total > DEPENDENT * size else np.inf
     step = np.empty(count, dtype=y.dtype)
     for i in range(count):

@@ -1,7 +1,7 @@
 """Model files: safetensors for the numbers, checked JSON for the rest. Reading one never runs code from it.
 
 The only reader and writer of safetensors. A file has one header, JSON under the key ``maxsparse``: ``format``, ``kind``
-("network", "checkpoint" or "recoverer"), ``version``, the SHA-256 of the arrays, and what the kind adds. The formats of
+("network", "checkpoint" or "recoverer"), ``version``, the SHA-256 of the arrays, and fields of the kind. The formats of
 earlier versions are read and translated to it.
 """
 
@@ -24,7 +24,7 @@ from maxsparse._core.atomic import atomic_write
 __all__ = ["ModelFile", "kind_of", "parse_json", "part", "plain_number", "read", "write"]
 
 FORMAT = 2
-READ = (1, 2)  # 1: the SHA-256 was that of the bytes alone, without types and shapes
+READ = (1, 2)  # 1: the SHA-256 was of the bytes only, without types and shapes
 KINDS = ("network", "checkpoint", "recoverer")
 # Before every file had that header: a recoverer, in two versions, and two kinds of bundled weights
 OLD_RECOVERER, OLD_VERSIONS = "maxsparse.recoverer", (1, 2)
@@ -34,7 +34,7 @@ OLD_READING = "maxsparse-reading-network-1"
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """What a model file holds.
+    """Contents of a model file.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ModelFile:
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
-    """Write arrays with a JSON header that has a ``kind``; an interrupted write leaves the previous file whole."""
+    """Write arrays with a JSON header that has a ``kind``; after an interrupted write the previous file is intact."""
     from safetensors.numpy import save
 
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -63,15 +63,15 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], head
 
 
 def read(path: str | os.PathLike[str], kind: str) -> ModelFile:
-    """Read a file of that kind, in the current or an earlier format; say what is wrong with any other file."""
+    """Read a file of that kind, in the current or an earlier format; any other file raises a clear ValueError."""
     source = Path(path)
     metadata, arrays = _open(source, with_arrays=True)
     header = _header(metadata, str(source))
     if header["kind"] != kind:
         raise ValueError(f"{str(source)!r} holds a {header['kind']}, not a {kind}")
     if "sha256" in header and header["sha256"] != _digest(arrays, header["format"]):
-        raise ValueError(f"{str(source)!r} is damaged: its arrays are not those that were written (SHA-256)")
-    if "maxsparse" not in metadata:  # weights alone
+        raise ValueError(f"{str(source)!r} is damaged: the SHA-256 of its arrays does not match")
+    if "maxsparse" not in metadata:  # weights only
         arrays = {f"weights/{name}": array for name, array in arrays.items()}
     return ModelFile(str(source), header, arrays)
 
@@ -96,7 +96,7 @@ def _open(source: Path, *, with_arrays: bool) -> tuple[dict[str, str], dict[str,
         with safe_open(source, "numpy") as file:
             names = file.keys() if with_arrays else ()
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
-    except Exception as error:  # whatever a damaged file makes a parser raise
+    except Exception as error:  # parsers raise anything for a damaged file
         raise ValueError(f"cannot read {str(source)!r}: it is damaged or not a safetensors file ({error})") from error
 
 
@@ -108,7 +108,7 @@ def _header(metadata: dict[str, str], source: str) -> dict[str, Any]:
         sizes = {name: int(text) for name, text in metadata.items() if name != "format" and text.isdecimal()}
         return {"kind": "network", "format": 1, "network": "reading", "hyperparameters": sizes}
     if "maxsparse" not in metadata:
-        raise ValueError(f"cannot read {source!r}: a safetensors file, but not one that maxsparse wrote")
+        raise ValueError(f"cannot read {source!r}: it is a safetensors file not written by maxsparse")
     try:
         header = parse_json(metadata["maxsparse"])
         written = header["format"]
@@ -151,7 +151,7 @@ def parse_json(text: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """Return a number of numpy's as one that JSON can hold; for ``json.dumps(…, default=…)``."""
+    """Convert a numpy number for JSON; for ``json.dumps(…, default=…)``."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"JSON cannot hold {type(value).__name__} objects such as {value!r}")
+    raise TypeError(f"{type(value).__name__} objects such as {value!r} cannot be stored as JSON")

@@ -1,4 +1,4 @@
-"""Progress bars for whatever may take longer than two seconds."""
+"""Progress bars for work of more than two seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELAY_SECONDS = 2.0
 def track(items: Sequence[T], label: str, show: bool) -> Iterator[T]:
     """Iterate over `items` with a bar on standard error, once the work has taken two seconds.
 
-    Nothing is drawn where `show` is false or standard error is not a terminal, so that piped output stays clean.
+    Nothing is drawn if `show` is false or standard error is not a terminal, so that piped output stays clean.
     """
     if not show or not sys.stderr.isatty():
         yield from items
@@ -44,9 +44,9 @@ def _with_bar(rest: Iterable[T], label: str, done: int, total: int) -> Iterator[
 
 @contextmanager
 def bar(total: int, done: int, label: str, show: bool) -> Iterator[Callable[[int], None]]:
-    """Give a function that moves a bar on standard error forward, with a count, the speed and the time left.
+    """Yield a function that advances a bar on standard error, with a count, the speed and the remaining time.
 
-    Like :func:`track`, it draws nothing where `show` is false or standard error is not a terminal.
+    Like :func:`track`, it draws nothing if `show` is false or standard error is not a terminal.
     """
     if not show or not sys.stderr.isatty():
         yield lambda count: None

@@ -1,4 +1,4 @@
-"""How many threads compiled loops and BLAS run on, and the loop over slices that all kernels share."""
+"""Number of threads of compiled loops and BLAS, and the loop over slices that all kernels share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxsparse._core.validation import check_integer
 
 __all__ = ["available_threads", "over_slices", "threads"]
 
-SLICES_PER_THREAD = 8  # enough to even out hard signals, few enough that calling a slice costs nothing beside its work
+SLICES_PER_THREAD = 8  # enough to balance hard signals, few enough that the overhead per slice is negligible
 
 _chosen: ContextVar[int | None] = ContextVar("threads", default=None)
 
@@ -31,8 +31,8 @@ def available_threads() -> int:
 def threads(n_threads: int | None) -> Iterator[None]:
     """Run compiled loops on `n_threads` threads, all cores for None, and BLAS on one.
 
-    BLAS gets the small products before a loop; its threads would go on spinning for milliseconds afterwards and take a
-    core from the loop.
+    BLAS computes the small products before a loop; its threads would keep spinning for milliseconds afterwards and take
+    a core from the loop.
     """
     if n_threads is None:
         n_threads = _chosen.get()
@@ -50,15 +50,15 @@ def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None
     """Run ``kernel(piece, pieces, *arguments)`` for every piece in range(pieces), on all threads.
 
     A kernel handles the rows ``range(piece, count, pieces)`` and nothing else, so results do not depend on the number
-    of threads. Slices are strided: hard signals that stand together do not end up on one thread. The caller's thread
-    works too and takes back what no other thread has begun, so a call within a call cannot wait for itself, and a
-    short one does not wait for threads to wake up.
+    of threads. Slices are strided: adjacent hard signals do not all go to one thread. The caller's thread works too and
+    takes slices that no other thread has started, so a nested call cannot deadlock, and a short one does not wait for
+    threads to wake up.
 
     Parameters
     ----------
     kernel : compiled function that releases the interpreter's lock.
     count : number of rows to divide.
-    arguments : what the kernel takes after `piece` and `pieces`; arrays that it writes to among them.
+    arguments : further arguments of the kernel, including arrays that it writes to.
     """
     n_threads = min(count, _chosen.get() or available_threads())
     if n_threads <= 1:
@@ -73,7 +73,7 @@ def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None
             for piece in open_pieces:
                 kernel(piece, pieces, *arguments)
         except BaseException:
-            for _ in open_pieces:  # nobody begins another one
+            for _ in open_pieces:  # no other thread starts another one
                 pass
             raise
 
@@ -88,7 +88,7 @@ def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None
 
 
 def _start(work: Callable[[], None], n_helpers: int) -> list[Future[None]]:
-    """Let helpers begin; none where the interpreter is shutting down."""
+    """Start helpers; none if the interpreter is shutting down."""
     try:
         return [_pool().submit(work) for _ in range(n_helpers)]
     except RuntimeError:

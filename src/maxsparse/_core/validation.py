@@ -1,6 +1,6 @@
-"""Every check of what a caller hands in, in one place; solvers and networks never check again.
+"""All input checks, in one place; solvers and networks do not repeat them.
 
-Messages name the argument, what it got, and what to do.
+Messages name the argument, the value, and what to do.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from numpy.typing import NDArray
 RandomState = int | np.random.Generator | None
 FloatArray = NDArray[np.floating[Any]]
 
-# Two unit atoms closer than this (up to sign) are one atom to every method here.
+# Two unit atoms closer than this (up to sign) count as equal.
 DUPLICATE_TOLERANCE = 1e-12
 
 
-# Atoms and signals must have their largest entry within 1/LARGEST..LARGEST: methods form squares of products of two.
+# Atoms and signals must have their largest entry within 1/LARGEST..LARGEST: methods square products of two.
 LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 
 
 class DuplicateAtomsWarning(UserWarning):
-    """Some atoms of Φ are multiples of each other: no method can tell them apart."""
+    """Some atoms of Φ are multiples of each other: no method can distinguish them."""
 
 
 def check_matrix(array: Any, name: str) -> FloatArray:
-    """Return `array` as a finite 2-D float array, keeping float32; copy only where needed."""
+    """Return `array` as a finite 2-D float array, keeping float32; copy only if needed."""
     if hasattr(array, "toarray"):  # scipy.sparse
         array = array.toarray()
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ValueError(f"{name} has masked entries; fill them, {name}.filled(value), or leave those rows out")
+        raise ValueError(f"{name} has masked entries; fill them with {name}.filled(value), or remove those rows")
     try:
         matrix = np.asarray(array)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
         if "inhomogeneous" in str(error):
-            raise ValueError(f"{name} cannot be read as an array: its rows must all have one length") from error
+            raise ValueError(f"{name} cannot be read as an array: all rows must have the same length") from error
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     if np.iscomplexobj(matrix):
         raise ValueError(
@@ -46,7 +46,7 @@ def check_matrix(array: Any, name: str) -> FloatArray:
             "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
-        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it, {name}.astype(float)")
+        raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it with {name}.astype(float)")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2:
@@ -58,17 +58,17 @@ def check_matrix(array: Any, name: str) -> FloatArray:
 
 
 def first_not_finite(matrix: FloatArray, start: int = 0) -> str:
-    """Say which entry of a matrix is the first that is no number, and where, counting rows from `start`."""
+    """Return value and position of the first entry of a matrix that is not finite, counting rows from `start`."""
     row, column = np.argwhere(~np.isfinite(matrix))[0]
     value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
     return f"{value} at row {start + row}, column {column}"
 
 
 def shape_of(array: Any, name: str) -> tuple[int, int]:
-    """Return the shape of what will be checked as a matrix later, without looking at its entries."""
+    """Return the shape of an array without checking its entries; they are checked later."""
     shape = getattr(array, "shape", None)
     if shape is None or len(shape) != 2:
-        shape = check_matrix(array, name).shape  # says what is wrong
+        shape = check_matrix(array, name).shape  # raises the right error
     return int(shape[0]), int(shape[1])
 
 
@@ -78,21 +78,20 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
     Returns
     -------
     Phi : ndarray of shape (n, m), float32 or float64
-        C-contiguous and writable, copied where it was not: kernels would be compiled again for any other layout.
+        C-contiguous and writable, copied if needed: kernels would be compiled again for any other layout.
     """
     matrix = np.require(check_matrix(Phi, name), requirements=("C", "W"))
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
     zero = np.flatnonzero(~matrix.any(axis=0))
     if zero.size:
-        raise ValueError(f"{name} has zero atoms (columns {_some(zero)}); remove them, they explain nothing")
+        raise ValueError(f"{name} has zero atoms (columns {_some(zero)}); remove them")
     _check_range(matrix.T, name, "atom")
     pairs = duplicate_atoms(matrix)
     if pairs:
         listed = ", ".join(f"{i} and {j}" for i, j in pairs[:5]) + (", …" if len(pairs) > 5 else "")
         warnings.warn(
-            f"{name} has {len(pairs)} duplicate atoms (columns {listed}); "
-            "a support that holds one of them is not unique",
+            f"{name} has {len(pairs)} duplicate atoms (columns {listed}); a support with one of them is not unique",
             DuplicateAtomsWarning,
             stacklevel=3,
         )
@@ -100,13 +99,13 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
 
 
 def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
-    """Check Φ and Y together and bring them to one dtype.
+    """Check Φ and Y together and convert them to one dtype.
 
     Returns
     -------
     Phi : ndarray of shape (n, m)
     Y : ndarray of shape (N, n)
-        Both float32 if both came as float32, else float64, and C-contiguous.
+        Both float32 if both are float32, else float64, and C-contiguous.
     """
     Phi_checked = check_dictionary(Phi)
     Y_checked = check_signals(Y, Phi_checked.shape)
@@ -115,7 +114,7 @@ def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray:
-    """Check signals (N, n) against a dictionary of the given shape (n, m); say what is transposed."""
+    """Check signals (N, n) against a dictionary of the given shape (n, m); report transposed input."""
     signals = check_matrix(Y, name)
     check_width((len(signals), signals.shape[1]), shape, name)
     _check_range(signals, name, "signal")
@@ -136,23 +135,25 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
 
 
 def _check_range(rows: FloatArray, name: str, what: str) -> None:
-    """Refuse rows so large or so small that their squares would overflow, or vanish and make them look like zero."""
+    """Raise an error for rows whose squares would overflow or underflow."""
     most = LARGEST[rows.dtype]
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     bad = np.flatnonzero((largest > most) | ((largest > 0) & (largest < 1.0 / most)))
     if bad.size:
         raise ValueError(
             f"{name} has a largest entry of {largest[bad[0]]:.3g} in {what} {bad[0]}; {rows.dtype} needs it between "
-            f"{1.0 / most:.0e} and {most:.0e}: multiply {name} by a constant, and the answer by what undoes it"
+            f"{1.0 / most:.0e} and {most:.0e}: multiply {name} by a constant, and divide the answer by it"
         )
 
 
 def check_pair(a: Any, b: Any, names: tuple[str, str]) -> tuple[FloatArray, FloatArray]:
-    """Check two matrices that must have one shape."""
+    """Check two matrices that must have the same shape."""
     first, second = check_matrix(a, names[0]), check_matrix(b, names[1])
     if first.shape != second.shape:
         hint = f"; {names[1]} fits transposed" if first.shape == second.shape[::-1] else ""
-        raise ValueError(f"{names[0]} and {names[1]} must have one shape, got {first.shape} and {second.shape}{hint}")
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have the same shape, got {first.shape} and {second.shape}{hint}"
+        )
     return first, second
 
 
@@ -186,21 +187,21 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return `value` if it is true or false; a word such as "false" would count as true."""
+    """Return `value` if it is a bool; a string such as "false" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be true or false, got {value!r}")
+        raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def check_seed(rng: RandomState) -> int:
-    """Return an int seed as it is, else one from a Generator or from fresh entropy."""
+    """Return an int seed unchanged, else one from a Generator or from new entropy."""
     if rng is None or isinstance(rng, np.random.Generator):
         return int(np.random.default_rng(rng).integers(2**63))
     return check_integer(rng, "rng")
 
 
 def check_rng(rng: RandomState) -> np.random.Generator:
-    """Return a Generator for an int seed, a Generator (used as it is) or None (fresh entropy)."""
+    """Return a Generator for an int seed, a Generator (unchanged) or None (new entropy)."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     return np.random.default_rng(check_integer(rng, "rng"))
@@ -235,7 +236,7 @@ def duplicate_atoms(Phi: FloatArray) -> list[tuple[int, int]]:
 
 
 def _code(name: str, change: str) -> str:
-    """Say how to change an array: as code where its name is one in code, else, for what is in a file, in words."""
+    """Return how to change an array: as code if its name is a variable, else (for a file) in words."""
     if name.isidentifier():
         return f"{name}{change}"
     return {".T": "its transpose", "[None, :]": "an array of one row"}[change]

@@ -1,8 +1,8 @@
 """Learned sparse Bayesian learning, the bundled network: one small network for every dictionary.
 
-``spec`` says what the network is: names and shapes of its weights, constants, the checks. ``model`` trains it (torch),
-``kernels`` run it (numba), ``scores`` put it to work on one dictionary, ``onnx`` writes it for other programs;
-``tasks`` and ``train`` made the files in ``weights``.
+``spec`` defines the network: names and shapes of its weights, constants, checks. ``model`` is for training (torch),
+``kernels`` for inference (numba), ``scores`` applies it to one dictionary, ``onnx`` exports it; ``tasks`` and ``train``
+created the files in ``weights``.
 """
 
 from maxsparse.learned_sbl.scores import LearnedScores

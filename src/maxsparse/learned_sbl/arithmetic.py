@@ -58,7 +58,7 @@ def exp(values: NDArray[Any], out: NDArray[Any], bits: NDArray[Any]) -> None:
 
 @kernel(fast=True, inline=True)
 def _add_products(weights: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
-    """Add weights @ rows to `out`, two rows of `out` and four of `rows` at a time to spare loads and stores."""
+    """Add weights @ rows to `out`, two rows of `out` and four of `rows` at a time to save loads and stores."""
     outputs, inputs = weights.shape
     m = rows.shape[1]
     for o in range(0, outputs - 1, 2):

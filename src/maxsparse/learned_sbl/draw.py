@@ -1,4 +1,4 @@
-"""Problems to learn from: kinds of dictionaries, sizes and amplitudes, drawn at random."""
+"""Random training problems: kinds of dictionaries, sizes and amplitudes."""
 
 from __future__ import annotations
 

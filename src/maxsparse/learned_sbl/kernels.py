@@ -1,9 +1,9 @@
-"""Learned SBL compiled for inference: float32, one signal at a time, what it touches in the first-level caches.
+"""Learned SBL compiled for inference: float32, one signal at a time, with data that fit into the first-level caches.
 
-The network itself is :class:`maxsparse.learned_sbl.model.LearnedSBL`; a test holds the two together.
+The network itself is :class:`maxsparse.learned_sbl.model.LearnedSBL`; a test compares the two.
 
-The arithmetic is in :mod:`maxsparse.learned_sbl.arithmetic`. A signal's scores have the same bits whatever the batch
-it is in and however many threads run.
+The arithmetic is in :mod:`maxsparse.learned_sbl.arithmetic`. A signal's scores are bitwise identical in
+every batch and for every number of threads.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
 
 @kernel(inline=True)
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
-    """Do one learned iteration from a normalised γ: a step of log γ and of the state, and the logits in out[1]."""
+    """Run one learned iteration from a normalised γ: update log γ and the state; logits are in out[1]."""
     m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.told.shape[0]
     inputs, out = s.inputs, s.out
     _statistics(s, np.exp(weights.log_lambda[moment]), Q, outer)
@@ -126,7 +126,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
 
 @kernel(inline=True)
 def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
-    """Say whether every atom is clearly in or out, and no more than `most` of them in."""
+    """Return whether every atom is clearly in or out, and at most `most` of them in."""
     inside = 0
     for j in range(logits.shape[0]):
         if abs(logits[j]) < confident:
@@ -148,7 +148,7 @@ def _score_one(
     iterations: int,
     confident: float,
 ) -> float:
-    """Run the network on one whitened signal; leave logits in out[1] and γ in units of the mean square it returns."""
+    """Run the network on one whitened signal; logits are in out[1], γ in units of the returned mean square."""
     n, T = z.shape[0], weights.moment.shape[0]
     power = 0.0
     for i in range(n):
@@ -193,8 +193,8 @@ def score_rows(
 ) -> None:
     """Run the network on every row of Z (whitened signals); write the last logits and the last γ, in units of z².
 
-    A signal is done as soon as no logit is nearer to zero than `confident`; with infinity, after all iterations.
-    `earlier` (N, m) are the logits of an earlier pass; (N, 0) where there was none.
+    A signal is finished as soon as no logit is closer to zero than `confident`; with infinity, after all iterations.
+    `earlier` (N, m) are the logits of an earlier pass; (N, 0) if there was none.
     """
     N, n = Z.shape
     m = Q.shape[1]

@@ -2,8 +2,9 @@ r"""Learned sparse Bayesian learning: one small network for every dictionary.
 
 An iteration of SBL forms :math:`S = \Phi\Gamma\Phi^\top + C`, looks at :math:`u = \Phi^\top S^{-1} y` and
 :math:`q_i = \phi_i^\top S^{-1} \phi_i`, and sets :math:`\gamma_i \leftarrow \gamma_i |u_i| / \sqrt{q_i}`. Here a small
-perceptron, the same for every atom, sees these numbers and corrects the step. Since it never sees an index, the same
-weights serve every Φ. A few iterations of plain EM go before. Untrained it is exact SBL: the last layer starts at zero.
+perceptron, the same for every atom, gets these numbers and corrects the step. Since indices are not an input, the same
+weights work for every Φ. It starts with a few iterations of plain EM. Untrained it is exact SBL: the last layer is
+zero.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ OUTLIER = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """A dictionary as the network wants it: whitened, atoms of norm 1, float32, with its outer products.
+    """A dictionary prepared for the network: whitened, atoms of norm 1, float32, with its outer products.
 
     Attributes
     ----------
@@ -88,35 +89,33 @@ class LearnedSBL(Network):
     with features f = (log γ, log u², log q, γq), a state h per atom, the means of both over atoms, the noise level ν;
     :math:`\sigma(h) = h/\sqrt{1+h^2}`. The logit s scores the atom.
 
-    With heads, an atom also hears those that compete with it. The perceptron gives every atom one more number
-    :math:`a_j \in (-1, 1)` per head, and in the next iteration it sees
+    With heads, an atom also receives messages from competing atoms. The perceptron outputs one more number
+    :math:`a_j \in (-1, 1)` per atom and head, and in the next iteration atom i gets
 
     .. math:: \sum_j \frac{\gamma_j (\phi_i^\top S^{-1} \phi_j)^2}{q_i}\, a_j,
 
-    an average, since the weights sum to one but for the noise. This is attention with the weights of the model.
+    an average, since the weights sum to one except for the noise. This is attention with the weights of the model.
 
-    A network for a second pass is given the logits of an earlier one that led to nothing: its last channel of the state
-    starts from them. The defaults are the sizes of the bundled weights of the first pass.
+    A network for a second pass receives the logits of the failed pass: the last channel of its state starts from them.
+    The defaults are the sizes of the bundled weights of the first pass.
 
     Parameters
     ----------
     iterations : int, default=16
         T, iterations in training. λ_t and the bias of every iteration are learned; later ones repeat the last.
     state : int, default=12
-        Numbers that an atom remembers from one iteration to the next.
+        Size of the state of an atom.
     hidden : int, default=48
         Width of the perceptron.
     heads : int, default=0
-        Numbers that an atom tells its competitors.
+        Numbers that an atom sends to its competitors.
     """
 
     name = "learned_sbl"
 
     def __init__(self, *, iterations: int = ITERATIONS, state: int = 12, hidden: int = 48, heads: int = 0) -> None:
         sizes = {"iterations": iterations, "state": state, "hidden": hidden}
-        super().__init__(
-            **sizes, **({"heads": heads} if heads else {})
-        )  # files from before there were heads stay valid
+        super().__init__(**sizes, **({"heads": heads} if heads else {}))  # files from versions without heads stay valid
         self.iterations = check_integer(iterations, "iterations", low=1, high=10**4)
         self.state = check_integer(state, "state", low=1, high=10**4)
         hidden = check_integer(hidden, "hidden", low=1, high=10**4)
@@ -125,7 +124,7 @@ class LearnedSBL(Network):
         self.first = nn.Linear(seen + heads, hidden, bias=False)
         self.context = nn.Linear(seen + 1, hidden, bias=False)
         self.moment = nn.Parameter(torch.zeros(iterations, hidden))
-        self.last = nn.Linear(hidden, 2 + state + heads)  # step of log γ, logit, change of the state, what is told
+        self.last = nn.Linear(hidden, 2 + state + heads)  # step of log γ, logit, change of the state, messages
         self.log_lambda = nn.Parameter(torch.linspace(-2.0, -9.0, iterations))
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
@@ -150,7 +149,7 @@ class LearnedSBL(Network):
         earlier : Tensor of shape (B, m) or None
             Logits of an earlier pass.
         iterations : int or None
-            Other than the T of training.
+            None for the T of training.
 
         Returns
         -------
@@ -166,7 +165,7 @@ class LearnedSBL(Network):
             C = (noise[:, None] / scale).square() * variance
         share = C.mean(dim=1, keepdim=True)
         level = torch.log(share + 1e-6) * SCALE
-        # y ~ N(0, S) has ‖y‖² = tr S in the mean: whatever the noise does not explain, the atoms must.
+        # y ~ N(0, S) has ‖y‖² = tr S on average: the atoms must explain what the noise does not.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
         log_gamma = _head_start(dictionary, Z, C)
         h, told = torch.zeros(B, m, self.state), torch.zeros(B, m, self.heads)
@@ -204,8 +203,8 @@ def _squash(x: Tensor) -> Tensor:
 def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
     """Return log γ after some plain EM iterations of SBL from γ = 1.
 
-    EM goes slowly where the other rules jump, and so picks its answer with more care; it is also a quarter of the price
-    of a learned iteration.
+    EM converges slowly and so finds better solutions than the faster rules; it also costs a quarter of a learned
+    iteration.
     """
     log_gamma = torch.zeros(Z.shape[0], dictionary.Q.shape[1])
     for _ in range(HEAD_START):
@@ -219,8 +218,8 @@ def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
 def _limit_outliers(gradient: Tensor) -> Tensor:
     """Shorten the gradients of single signals that are far above the batch's median.
 
-    On its way back through many iterations the gradient of a few signals (those on the verge between two answers)
-    explodes and would drown all others.
+    Backpropagated through many iterations, the gradient of a few signals (those close to two different answers)
+    explodes and would dominate all others.
     """
     flat = gradient.flatten(1)
     size = flat.norm(dim=1, keepdim=True)
@@ -229,7 +228,7 @@ def _limit_outliers(gradient: Tensor) -> Tensor:
 
 
 class _SblStep(torch.autograd.Function):
-    """u = Φᵀ S⁻¹ y and q = diag(Φᵀ S⁻¹ Φ) for S = Φ diag(γ) Φᵀ + diag(c), with the gradient written out.
+    """u = Φᵀ S⁻¹ y and q = diag(Φᵀ S⁻¹ Φ) for S = Φ diag(γ) Φᵀ + diag(c), with an explicit gradient.
 
     S⁻¹ is returned too, without a gradient. Autograd through a Cholesky factorisation and triangular solves costs
     several times more than the two products with `outer` that the gradient needs: dS⁻¹ = −S⁻¹ dS S⁻¹.
@@ -261,7 +260,7 @@ class _SblStep(torch.autograd.Function):
 
 
 class _Attention(torch.autograd.Function):
-    """Averages of `a` (B, heads, m) over competing atoms; of their weights no gradient is taken."""
+    """Averages of `a` (B, heads, m) over competing atoms; without the gradient of their weights."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, gamma: Tensor, q: Tensor, S_inverse: Tensor, outer: Tensor) -> Tensor:
@@ -284,7 +283,7 @@ def _competition(a: Tensor, S_inverse: Tensor, outer: Tensor) -> Tensor:
 
 
 class _Triangle(NamedTuple):
-    """Where the entries of a symmetric matrix stand in its packed lower triangle."""
+    """Positions of the entries of a symmetric matrix in its packed lower triangle."""
 
     full: Tensor  # (n²,), place in the triangle of every entry
     below: Tensor  # (n(n + 1)/2,), entry of every place

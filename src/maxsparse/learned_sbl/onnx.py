@@ -1,8 +1,8 @@
 r"""The ONNX graph of learned SBL for one dictionary, and the same function in numpy to check it against.
 
 ONNX has no Cholesky factorisation, no inverse and no triangular solve. :math:`L^{-1}` of :math:`S = LL^\top` is
-therefore written out as elimination on :math:`[S, I]`, one pivot at a time: S is symmetric and positive definite, so no
-exchange of rows is needed. The iterations are two loops of the graph, so its length is proportional to n alone.
+therefore computed by elimination on :math:`[S, I]`, one pivot at a time: S is symmetric and positive definite, so no
+exchange of rows is needed. The iterations are two loops of the graph, so its length is proportional to n only.
 Everything is float64.
 """
 
@@ -38,7 +38,7 @@ LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two: all
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A dictionary, whitened for every level of noise that a signal may have; one level where there is none.
+    """A dictionary, whitened for every level of noise that a signal may have; one level if there is no noise.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 
-LANES = 32  # matrices that are handled together: their factors stay in the nearest caches
+LANES = 32  # matrices handled together: their factors stay in the first-level caches
 SMALLEST = np.float32(1e-12)
 
 

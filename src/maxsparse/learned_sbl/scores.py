@@ -18,8 +18,8 @@ from maxsparse.learned_sbl.weights import bundled_weights
 
 __all__ = ["LearnedScores", "noise_levels"]
 
-MOST_NOISE = 1e15  # relative to a signal; float32 holds its square
-WORK = 100_000_000  # n²m of all signals in one compiled call: well under a second, so that Ctrl-C is heard
+MOST_NOISE = 1e15  # relative to a signal; its square fits into float32
+WORK = 100_000_000  # n²m of all signals in one compiled call: well under a second, so that Ctrl-C works
 CONFIDENT = 3.0  # log odds of 20 to 1 for every single atom
 
 
@@ -35,9 +35,9 @@ class LearnedScores:
     later : tuple of Weights, default=()
         Weights of the later passes, for :meth:`again`.
     iterations : int, default=16
-        Iterations, of which each costs the same.
+        Number of iterations, all of equal cost.
     confident : float, default=CONFIDENT
-        A signal is done before that when no logit is nearer to zero; infinity runs all iterations.
+        A signal is finished earlier when no logit is closer to zero than this; infinity runs all iterations.
 
     Examples
     --------
@@ -82,16 +82,16 @@ class LearnedScores:
         return len(self.later)
 
     def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[np.float32]:
-        """Score noiseless signals (N, n) once more, knowing the logits (N, m) that led to nothing.
+        """Score noiseless signals (N, n) again, given the logits (N, m) of the failed pass.
 
-        The network of a later pass has learned from such signals alone: its log odds are those of an atom given that
-        the answers so far were wrong, which is also what the search wants to know.
+        The network of a later pass was trained on such signals only: its log odds are conditional on wrong answers so
+        far, as the search needs them.
 
         Parameters
         ----------
         Y : ndarray of shape (N, n)
         logits : ndarray of shape (N, m)
-            Of the pass before.
+            Of the previous pass.
         number : int
             Which of the later passes, from 0.
 
@@ -125,19 +125,19 @@ class LearnedScores:
         return logits, gamma
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the weights as numpy arrays by name, those of later passes with ``later.0.`` and so on before it."""
+        """Return the weights as numpy arrays by name, those of later passes prefixed with ``later.0.`` and so on."""
         arrays = as_arrays(self.weights)
         for number, weights in enumerate(self.later):
             arrays |= {f"later.{number}.{name}": array for name, array in as_arrays(weights).items()}
         return arrays
 
     def header(self) -> None:
-        """Return nothing: the arrays say it all."""
+        """Return an empty header: everything is in the arrays."""
 
     def _whitened(self, level: int | None) -> tuple[NDArray[Any], ...]:
         """Return W, D, diag WWᵀ, WΦD, its packed outer products for noise 2^level relative to the signal, and a unit.
 
-        W and diag WWᵀ are in that unit, a power of two: 1, unless Φ is so small or large that float32 cannot hold them.
+        W and diag WWᵀ are in that unit, a power of two: 1, unless Φ is too small or large for float32.
         """
         if level not in self._prepared:
             if len(self._prepared) > 4:  # levels of noise in use at once; more are computed again
@@ -153,9 +153,9 @@ class LearnedScores:
 
 
 def beyond_single(sizes: Any) -> NDArray[np.float64]:
-    """Return powers of two by which to divide, so that float32 can hold numbers of these sizes and their squares.
+    """Return powers of two by which to divide numbers of these sizes, so that their squares fit into float32.
 
-    They are 1 wherever float32 can without, so that ordinary signals are left as they are to the last bit.
+    They are 1 if no scaling is needed, so that ordinary signals do not change.
     """
     exponents = np.frexp(sizes)[1]
     return np.where(np.abs(exponents) > 40, np.ldexp(1.0, exponents), 1.0)
@@ -164,7 +164,7 @@ def beyond_single(sizes: Any) -> NDArray[np.float64]:
 def noise_levels(Y: NDArray[np.float64], noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
     """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
 
-    So a signal's scores do not depend on its batch, and few preconditioners serve all.
+    So a signal's scores do not depend on its batch, and few preconditioners are needed.
     """
     if noise == 0 or len(Y) == 0:
         return [(None, np.arange(len(Y)))]

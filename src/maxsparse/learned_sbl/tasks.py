@@ -1,4 +1,4 @@
-"""The tasks of learned SBL: supports of signals, for one dictionary or many, and of what earlier passes missed."""
+"""Tasks of learned SBL: supports of signals, for one dictionary or many, also of signals that earlier passes miss."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = ["DictionariesTask", "Inputs", "OpenSignalsTask", "draw_batch", "signa
 NOISY_SHARE = 0.3
 ATOMS_PER_BATCH = 10_000  # signals × atoms
 FEWEST_SIGNALS, MOST_SIGNALS = 32, 256
-FAMILY_SHARE = 0.4  # of the batches of a later pass: the paper's kind of dictionary, where few methods find anything
-DRAWN = 3  # times as many signals as a batch wants, after one pass: about a third stays open; once more for every other
+FAMILY_SHARE = 0.4  # of the batches of a later pass: the paper's kind of dictionary, the hardest one
+DRAWN = 3  # times the signals of a batch, after one pass: about a third stays unsolved; once more for every other pass
 
 
 class DictionariesTask:
@@ -216,9 +216,9 @@ class OpenSignalsTask(DictionariesTask):
     passes : sequence of Weights
         The passes so far.
     validation_signals : int, default=300
-        Open signals per dictionary and number of nonzeros in the validation set.
+        Unsolved signals per dictionary and number of nonzeros in the validation set.
     rng : int, numpy.random.Generator or None, default=None
-        Seed of everything that is drawn.
+        Seed of dictionaries and signals.
     """
 
     def __init__(self, passes: Sequence[Weights], *, validation_signals: int = 300, rng: RandomState = None) -> None:
@@ -229,7 +229,7 @@ class OpenSignalsTask(DictionariesTask):
         self.arrays: dict[str, NDArray[Any]] = dict(named)
 
     def draw(self, number: int, size: int) -> tuple[Inputs, Tensor]:
-        """Draw dictionaries until one leaves enough signals open; return at most `size` of those."""
+        """Draw dictionaries until one leaves enough signals unsolved; return at most `size` of those."""
         attempt = 0
         while (drawn := self._try(np.random.default_rng([self.seed, number, attempt]), size)) is None:
             attempt += 1
@@ -243,7 +243,7 @@ class OpenSignalsTask(DictionariesTask):
         options: dict[str, Any] = {"sparsity": (low, max(low + 1, high)), "amplitudes": draw_amplitudes(rng)}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", DuplicateAtomsWarning)  # nobody can tell them apart
+                warnings.simplefilter("error", DuplicateAtomsWarning)  # they cannot be distinguished
                 X, Y = signals.sample(Phi, (DRAWN + len(self.passes) - 1) * B, rng=rng, **options)
         except DuplicateAtomsWarning:
             return None
@@ -265,9 +265,9 @@ class OpenSignalsTask(DictionariesTask):
         return logits, rows
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
-        """Return strict accuracy and cross-entropy on open signals that are never trained on.
+        """Return strict accuracy and cross-entropy on unsolved validation signals.
 
-        ``score`` is minus the cross-entropy: the search lives on log odds that are right, not on the best guess.
+        ``score`` is minus the cross-entropy: the search needs calibrated log odds, not the best guess.
         """
         names, strict, entropy = [], [], []
         for seed in (10**6, 10**6 + 1):

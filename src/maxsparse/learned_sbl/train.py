@@ -4,9 +4,9 @@
 next to it a checkpoint until the run is finished. After a kill the same command resumes; the result is bitwise
 identical.
 
-``--after 1`` trains the second pass, from the weights of the first; ``--after 2`` the third. The network sees the
-logits of the previous pass besides the signal, and only signals whose support no pass so far has found. So it learns
-what to do when the obvious answer is wrong, and how sure to be of it: its log odds guide the search.
+``--after 1`` trains the second pass, from the weights of the first; ``--after 2`` the third. The network gets the
+logits of the previous pass in addition to the signal, and is trained only on signals whose support no pass so far has
+found. So it learns to correct wrong answers, with calibrated confidence: its log odds guide the search.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SETTINGS = Settings(
 )
 # One validation, at the end: the caller gets the final weights.
 TUNING = SETTINGS.but(learning_rate=2e-3, rounds=1)
-NEW_WEIGHTS = 0.1  # their size relative to that of the usual initial weights: enough to learn from, no harm
+NEW_WEIGHTS = 0.1  # scale relative to the usual initial weights: small enough to keep the answers
 
 
 class Plan(NamedTuple):
@@ -130,14 +130,14 @@ def _arrays(network: LearnedSBL) -> dict[str, NDArray[np.float32]]:
 
 @torch.no_grad()
 def widen(network: LearnedSBL, weights: Weights) -> None:
-    """Start a network from the weights of a smaller one, of which it first gives all but the same answers.
+    """Initialise a network from the weights of a smaller one, so that it starts with nearly the same answers.
 
     Parameters
     ----------
     network : LearnedSBL
-        Changed in place. What it has beyond the smaller one keeps a small part of its initial weights.
+        Changed in place. Additional weights keep a small part of their initial values.
     weights : Weights
-        With as many iterations, and without heads unless all sizes are the same.
+        With the same number of iterations, and without heads unless all sizes are equal.
     """
     small = {name: torch.from_numpy(array) for name, array in as_arrays(weights).items()}
     if all(value.shape == small[name].shape for name, value in network.state_dict().items()):
@@ -158,7 +158,9 @@ def widen(network: LearnedSBL, weights: Weights) -> None:
 
 def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
-    after: Annotated[int, typer.Option(min=0, max=2, help="Bundled passes before it: 1 for the second pass.")] = 0,
+    after: Annotated[
+        int, typer.Option(min=0, max=2, help="Number of bundled passes before it: 1 for the second pass.")
+    ] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Total number of batches.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after this time, if earlier.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dictionaries and signals.")] = 0,

@@ -23,14 +23,14 @@ Header = dict[str, Any]
 
 @dataclass(frozen=True)
 class Model:
-    """What a model file holds.
+    """Contents of a model file.
 
     Attributes
     ----------
     network : Network
         In evaluation mode, on the CPU.
     arrays : dict of ndarray
-        Arrays stored beside the weights; ``"Phi"`` for a network made for one dictionary.
+        Arrays stored with the weights; ``"Phi"`` for a network for one dictionary.
     about : dict
         How it was trained: task, settings, validation history. Plain JSON.
     """
@@ -48,7 +48,7 @@ def save(
     arrays: Mapping[str, NDArray[Any]] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a network to a safetensors file, whole or not at all.
+    """Write a network to a safetensors file atomically.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def save(
     weights : mapping of str to Tensor, optional
         State to store instead of the network's own ``state_dict()``.
     arrays : mapping of str to ndarray, optional
-        Arrays to keep beside the weights, such as ``Phi``.
+        Arrays to store with the weights, such as ``Phi``.
     about : mapping, optional
-        Plain JSON to keep with it.
+        Plain JSON to store with it.
     """
     tensors = {f"weights/{key}": value for key, value in (weights or network.state_dict()).items()}
     tensors |= {f"arrays/{key}": torch.from_numpy(np.ascontiguousarray(value)) for key, value in (arrays or {}).items()}
@@ -80,8 +80,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     Parameters
     ----------
     path : str or path
-        File to read. It may come from anybody: nothing in it is executed, and shapes are checked before memory is
-        taken.
+        File to read. It may be untrusted: nothing in it is executed, and shapes are checked before memory is allocated.
 
     Returns
     -------
@@ -95,7 +94,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def rebuild(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Header) -> Network:
-    """Make the network that a file describes and give it the file's weights."""
+    """Create the network that a file describes, with the file's weights."""
     from maxsparse.networks import create
 
     try:
@@ -103,7 +102,7 @@ def rebuild(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header:
             network = create(header["network"], **header["hyperparameters"])
         network.load_state_dict(part(tensors, "weights"), strict=True, assign=True)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{str(path)!r} does not describe a network that this version can make: {error}") from error
+        raise ValueError(f"{str(path)!r} does not describe a network of this version: {error}") from error
     for key, value in network.state_dict().items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise ValueError(f"{str(path)!r} is damaged: {key} holds NaN or infinite numbers")
@@ -111,14 +110,14 @@ def rebuild(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header:
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Header) -> None:
-    """Write tensors with a JSON header that has a ``kind``; an interrupted write leaves the previous file whole."""
+    """Write tensors with a JSON header that has a ``kind``; after an interrupted write the previous file is intact."""
     modelfile.write(path, {key: value.detach().cpu().numpy() for key, value in tensors.items()}, header)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], Header]:
-    """Read tensors and header of a file of that kind; say what is wrong with any other file."""
+    """Read tensors and header of a file of that kind; any other file raises a clear ValueError."""
     file = modelfile.read(path, kind)
     try:
         return {key: torch.from_numpy(array) for key, array in file.arrays.items()}, file.header
-    except TypeError as error:  # a type of number that torch does not have
+    except TypeError as error:  # a number type that torch does not support
         raise ValueError(f"cannot read {file.source!r}: {error}") from error

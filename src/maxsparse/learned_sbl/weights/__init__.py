@@ -1,4 +1,4 @@
-"""The weights that come with the package, read once per process, and those of a file that training wrote."""
+"""The bundled weights, read once per process, and weights from a trained model file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["bundled_later", "bundled_weights", "read_weights"]
 
 
 def bundled_weights() -> Weights:
-    """Return the weights that come with the package: trained on many dictionaries, none of them yours."""
+    """Return the bundled weights of the first pass, trained on many random dictionaries."""
     return _bundled("learned_sbl")
 
 
 def bundled_later() -> tuple[Weights, ...]:
-    """Return the weights of the passes after the first, each trained on what all before it leave open."""
+    """Return the bundled weights of the later passes, each trained on signals that all earlier ones miss."""
     return _bundled("second_pass"), _bundled("third_pass")
 
 
@@ -32,5 +32,5 @@ def read_weights(path: str | os.PathLike[str]) -> Weights:
     """Read and check weights: a bundled file, or a model file that a training command wrote."""
     file = modelfile.read(path, "network")
     if file.header.get("network") != "learned_sbl":
-        raise ValueError(f"{file.source!r} holds no weights of learned SBL")
+        raise ValueError(f"{file.source!r} does not hold weights of learned SBL")
     return check_weights(modelfile.part(file.arrays, "weights"), file.source)
