@@ -180,7 +180,7 @@ def test_bad_use_is_exit_code_2(files, arguments, message):
         (["recover", "Phi.npy", "Y.npy", "-o", "no/o.npz"], "does not exist; create it first"),
         (["recover", "bad.safetensors", "Y.npy", "-o", "o.npz"], "cannot read 'bad.safetensors'"),
         (["recover", "Phi.npy", "huge.npy", "-o", "o.npz"], "more than the"),
-        (["solve", "Phi.npy", "Y.npy", "-o", "o.npz", "--method", "iht"], "sparsity is needed"),
+        (["solve", "Phi.npy", "Y.npy", "-o", "o.npz", "--method", "iht"], "sparsity is missing"),
         (["info", "empty.csv"], "is empty"),
         (["info", "two.npz"], "several arrays (a, b); select one with key= (--key"),
         (["recover", "Phi.npy", "turned.npy", "-o", "o.npz"], "fits transposed; pass its transpose"),

@@ -207,7 +207,7 @@ def test_hostile_files_are_refused(Phi, tmp_path):
     first = {key: value for key, value in arrays.items() if "later." not in key}
     later = {key: value for key, value in arrays.items() if "later.1." in key}
     refused("lacks a pass", arrays=first | later)
-    refused("nothing here uses", arrays=arrays | {"weights.second.moment": arrays["weights.moment"]})
+    refused("holds unknown weights", arrays=arrays | {"weights.second.moment": arrays["weights.moment"]})
     refused("pass 2.*lacks the weights moment", arrays={k: v for k, v in arrays.items() if "later.0.moment" not in k})
     refused("pass 3.*finite", arrays=arrays | {"weights.later.1.last.bias": np.full(22, np.nan, np.float32)})
     refused("log_lambda must be within", arrays=arrays | {"weights.later.0.log_lambda": np.full(16, 500, np.float32)})

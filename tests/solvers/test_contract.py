@@ -247,7 +247,7 @@ def test_watching_changes_nothing(method, problem):
 @pytest.mark.parametrize("method", WATCHABLE)
 def test_a_watcher_sees_all_signals_or_none(method, problem):
     Phi, _, Y = problem
-    with pytest.raises(ValueError, match="cannot be watched together"):
+    with pytest.raises(ValueError, match="callback= cannot be used here"):
         solve(method, Phi, Y * np.geomspace(0.1, 10, len(Y))[:, None], precondition=True, noise=0.01, callback=print)
 
 

@@ -124,7 +124,7 @@ def test_bad_arguments():
         ({"step": "fast"}, "step must be one of 'normalised', 'fixed', got 'fast'"),
         ({"step": 0.0}, "step must be positive"),
         ({"Gamma": np.ones((3, 4))}, r"Gamma must have shape \(m, n\) = \(4, 4\)"),
-        ({"Gamma": np.eye(4), "precondition": True}, "Gamma belongs to the caller's Phi"),
+        ({"Gamma": np.eye(4), "precondition": True}, "Gamma is for the caller's Phi"),
     ):
         with pytest.raises(ValueError, match=message):
             ms.solvers.iht(Phi, Y, sparsity=1, **arguments)

@@ -1,4 +1,4 @@
-"""Scores → coefficients → search → certificate: recovery that says which of its answers are certified."""
+"""Scores → coefficients → search → certificate: recovery that reports which of its answers are certified."""
 
 from maxsparse.recovery.bounds import Bounds, noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify, spark_bound

@@ -1,20 +1,19 @@
 r"""When is an answer certified to be the sparsest? Four checks, and the name of the argument that makes it unique.
 
-1. **Residual.** ‖y − Φx‖ is what roundings leave, relative to every term of the sum.
-2. **No chance.** There are billions of supports. For every s, take those that share all but s atoms with S: the
-   probability that one of them explains what the others leave of y, to within the roundings, must be below 1e-9.
+1. **Residual.** ‖y − Φx‖ is within the rounding error, relative to every term of the sum.
+2. **No coincidence.** There are billions of supports. For every s, take those that share all but s atoms with S: the
+   probability that one of them explains what the shared atoms leave of y, up to rounding errors, must be below 1e-9.
 3. **Independence.** The atoms of the support S are independent and no other atom lies in their span. Then, whatever
    support S* and amplitudes made y: unless the amplitudes lie in a set of measure zero, y ∈ span(Φ_S) only if
    span(Φ_S*) ⊂ span(Φ_S), so S* ⊂ S by the check, and S* = S because no coefficient on S is zero.
-4. **Separation.** Exchanging any one atom of S for any other leaves a residual that roundings cannot explain: near
+4. **Separation.** Exchanging any one atom of S for any other leaves a residual above the rounding error: near
    duplicates are not certified.
 
 The argument is ``"spark"`` if 2|S| < spark Φ is proven by a coherence bound: then no other x of that sparsity exists,
-without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. Where two
-coefficients, or two terms x_i φ_i, are of the same size, the amplitudes come from no density, and a dictionary with
-structure (φ₁ + φ₂ = φ₃ + φ₄) may well have another x as sparse: such answers are certified by ``"spark"`` or not at
-all. Answers of half as many atoms as equations have room for more relations: there, sizes in any simple proportion
-count.
+without exception. Otherwise it is ``"generic"``: unique with probability one over the amplitudes. If two
+coefficients, or two terms x_i φ_i, have equal magnitudes, the amplitudes do not come from a density, and a structured
+dictionary (φ₁ + φ₂ = φ₃ + φ₄) may have another x that is as sparse: such answers are certified by ``"spark"`` or not at
+all. With at least half as many atoms as equations, the same holds for magnitudes in any simple ratio.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ MARGIN = 80.0  # between the largest residual that roundings explain and the sma
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """What is known about a batch of answers.
+    """Certificates of a batch of answers.
 
     Attributes
     ----------
     certified : ndarray of shape (N,), bool
     argument : ndarray of shape (N,), str
-        ``"spark"`` or ``"generic"``; empty where nothing is certified.
+        ``"spark"`` or ``"generic"``; empty where not certified.
     residual : ndarray of shape (N,)
         ‖y − Φx‖₂.
     tolerance : ndarray of shape (N,)
-        What roundings may leave.
+        Largest residual due to rounding errors.
     """
 
     certified: NDArray[np.bool_]
@@ -73,9 +72,9 @@ def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = 
     Y : array-like of shape (N, n)
         Noiseless signals as rows.
     X : array-like of shape (N, m)
-        Answers to check; what is not zero is the support.
+        Answers to check; the support is where they are not zero.
     rtol : float or None, default=None
-        Relative rounding of the data; by default that of the dtype of Φ and Y.
+        Relative rounding error of the data; by default that of the dtype of Φ and Y.
 
     Returns
     -------
@@ -105,7 +104,7 @@ def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = 
         answers.astype(np.float64),
         spark_bound(dictionary),
     )
-    # The caller's own coefficients are judged, not the refit.
+    # The caller's coefficients are checked, not the refit.
     own = np.linalg.norm(signals.astype(np.float64) - answers.astype(np.float64) @ problem.atoms, axis=1)
     certified = certificates.certified & (own <= MARGIN * certificates.tolerance)
     argument = np.where(certified, certificates.argument, "")
@@ -207,7 +206,7 @@ def _certify_rows(
 
 @kernel()
 def _in_proportion(x: NDArray[Any], largest: int, within: float) -> bool:
-    """Tell whether the ratio of two magnitudes is a fraction with a denominator up to `largest`."""
+    """Return whether the ratio of two magnitudes is a fraction with a denominator up to `largest`."""
     for a in range(x.shape[0]):
         for b in range(a):
             ratio = min(abs(x[a]), abs(x[b])) / max(abs(x[a]), abs(x[b]))

@@ -1,6 +1,6 @@
-"""From scores to coefficients: the best-scored atoms, one solve, and what it shows to be zero.
+"""From scores to coefficients: one solve on the best-scored atoms, and which of them are zero.
 
-If the support is among the n best scores, n equations fix its coefficients exactly and every other one comes out as
+If the support is among the n best scores, n equations determine its coefficients exactly and all others come out as
 zero, so that decoding the top n succeeds far more often than guessing the top d, at the same scores.
 """
 
@@ -18,9 +18,9 @@ from maxsparse.recovery.refit import Problem, refit, tolerance
 
 __all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
 
-MASS = 0.95  # share of the belief that the kept atoms hold, with noise
+MASS = 0.95  # share of the total probability of the kept atoms, with noise
 SHARPEN = 1.5  # power of the probabilities: many atoms of one percent each are less than one atom of their sum
-DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is passed over
+DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is skipped
 
 
 def decode_exact(
@@ -52,7 +52,7 @@ def decode_exact(
 
 
 def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Fit y on the n/2 best-scored atoms: an answer for what nothing explained, close to y and sparse.
+    """Fit y on the n/2 best-scored atoms: a sparse approximate answer for unsolved signals.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def _guess_rows(
 def decode_noisy(
     Phi: NDArray[np.float64], Y: NDArray[np.float64], logits: NDArray[Any], noise: float
 ) -> NDArray[np.float64]:
-    r"""Estimate the coefficients of noisy signals: the posterior mean on the atoms that hold most of the belief.
+    r"""Estimate the coefficients of noisy signals: the posterior mean on the most probable atoms.
 
     .. math:: \hat x = \Gamma\Phi^\top(\Phi\Gamma\Phi^\top + \sigma^2 I)^{-1} y, \quad \gamma_i = \sigma_x^2 p_i^{1.5}
 
@@ -99,7 +99,7 @@ def decode_noisy(
     Returns
     -------
     X : ndarray of shape (N, m)
-        Sparse where the scores are sure of themselves; as many atoms as the doubt asks for where they are not.
+        Sparse where the scores are confident; more atoms where they are not.
     """
     n = Phi.shape[0]
     p = 1.0 / (1.0 + np.exp(-np.asarray(logits, dtype=np.float64)))
@@ -121,10 +121,10 @@ def decode_noisy(
 def stable_under_noise(
     problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], noise: float
 ) -> NDArray[np.bool_]:
-    r"""Tell which supports explain their signal up to the noise, and would not without any one of their atoms.
+    r"""Return which supports explain their signal up to the noise, and would not without any one of their atoms.
 
     The least-squares residual on the support is at most :math:`\sigma\sqrt{n + 3\sqrt{2n}}`, three standard deviations
-    above what noise alone leaves, and exceeds it when any atom is removed. This is a consistency check and no proof.
+    above what noise alone leaves, and exceeds it when any atom is removed. This is a consistency check, not a proof.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def _stable_rows(
 def least_residual(
     y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
 ) -> float:
-    """Return the least ‖y − Φ_S x‖₂ in the caller's own norm."""
+    """Return the smallest ‖y − Φ_S x‖₂ in the caller's norm."""
     if k == 0:
         return np.sqrt(dot(y, y))
     least_squares(y, problem.atoms, support, k, L, x, r)
@@ -248,7 +248,7 @@ def _prune_and_refit(
     support: NDArray[Any],
     x: NDArray[Any],
 ) -> int:
-    """Solve R x = b, drop what is zero, refit the rest in float64 and judge by its residual."""
+    """Solve R x = b, drop zeros, refit the rest in float64 and check its residual."""
     largest = 0.0
     for a in range(k - 1, -1, -1):
         for l in range(a + 1, k):

@@ -1,4 +1,4 @@
-"""``SparseRecoverer``: the whole way from signals to certified answers, with the conventions of scikit-learn."""
+"""``SparseRecoverer``: from signals to certified answers, with the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 
 
 class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Find the sparsest x with y = Φx, and say which answers are certified.
+    r"""Find the sparsest x with y = Φx, and report which answers are certified.
 
-    A network scores every atom; the best-scored atoms are decoded; what that leaves open is scored again, twice, by
-    networks that know the answers so far were wrong, and then searched for, guided by these scores; every answer is
-    refitted in float64 and certified or not.
+    A network scores every atom, and the best-scored atoms are decoded. Unsolved signals are scored again, twice, by
+    networks trained on unsolved signals, then a search guided by these scores follows. Every answer is refitted in
+    float64 and checked for a certificate.
 
     Parameters
     ----------
     Phi : array-like of shape (n, m)
         Dictionary: n measurements, m atoms.
     network : str or object with ``scores(Y)``, default="learned_sbl"
-        What scores the atoms. ``"learned_sbl"`` comes with the package and knows no dictionary by heart, so it needs no
+        Network that scores the atoms. ``"learned_sbl"`` is bundled and not tied to a dictionary, so it needs no
         training. Any other name in ``maxsparse.networks.NETWORKS`` (``"residual"``, ``"lstm"``, …) is trained for Φ by
-        :meth:`fit`. An object of your own returns scores (N, m), larger for more likely atoms; where they are log odds,
-        the search is at its best.
+        :meth:`fit`. Your own object returns scores (N, m), larger for more likely atoms; the search works best if they
+        are log odds.
     noise : float, default=0.0
-        Standard deviation of the noise on every measurement. 0 asks for exact answers with certificates.
+        Standard deviation of the noise on every measurement. With 0, answers are exact and can be certified.
     budget : int or str, default="normal"
-        How long to search for a signal that decoding left open: a number of information sets, ``"none"``, ``"fast"``,
-        ``"normal"``, ``"thorough"``, or milliseconds per open signal in the mean, such as ``"20ms"``. All but the last
-        give the same answers every time. Scoring and decoding are not counted.
+        Search effort for a signal that decoding did not solve: a number of information sets, ``"none"``, ``"fast"``,
+        ``"normal"``, ``"thorough"``, or milliseconds per unsolved signal on average, such as ``"20ms"``. All but the
+        last are reproducible. Scoring and decoding are not counted.
     rtol : float or None, default=None
-        Relative rounding of the data. None: that of the dtype of Φ, or of Y if it is coarser.
+        Relative rounding error of the data. None: that of the dtype of Φ, or of Y if it is coarser.
     random_state : int, default=0
         Seed of the search.
     n_threads : int or None, default=None
@@ -108,9 +108,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def fit(
         self, Y: ArrayLike | None = None, y: Any = None, *, minutes: float = 0.0, **training: Any
     ) -> SparseRecoverer:
-        """Train the network for Φ, or tune the bundled one to it; without `minutes` that one stays as it is.
+        """Train the network for Φ, or fine-tune the bundled one; without `minutes` the bundled one is not changed.
 
-        Of the bundled networks the one of the first pass is tuned; those of the later passes stay as they are.
+        Of the bundled networks only that of the first pass is fine-tuned.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Signals, only checked: networks learn from signals drawn from Φ.
         y : ignored
         minutes : float, default=0.0
-            How long to train; ``"learned_sbl"`` is tuned on one core. Ctrl-C leaves it as far as it got.
+            Training time; ``"learned_sbl"`` is fine-tuned on one core. After Ctrl-C it keeps the weights so far.
         **training
             ``progress=``; for networks other than ``"learned_sbl"``, options of :func:`maxsparse.training.fit`:
             ``samples=``, ``sparsity=``, ``hyperparameters=``, …
@@ -135,7 +135,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self.network == "learned_sbl":
             progress = bool(training.pop("progress", False))
             if training:
-                raise ValueError(f"network='learned_sbl' is tuned by minutes= alone, got {', '.join(training)}")
+                raise ValueError(f"network='learned_sbl' is fine-tuned with minutes= only, got {', '.join(training)}")
             if minutes > 0:
                 from maxsparse.learned_sbl.train import InterruptedTuning, tune
 
@@ -149,11 +149,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         elif isinstance(self.network, str):
             for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
                 if option in training:
-                    raise ValueError(f"fit takes no {option}=; give {parameter}= to SparseRecoverer")
+                    raise ValueError(f"fit does not accept {option}=; pass {parameter}= to SparseRecoverer")
             options = {"n_threads": self.n_threads, "minutes": minutes or None, **training}
             self.trained_ = train(Phi, self.network, noise=noise, seed=self.random_state, **options)
         elif minutes > 0 or training:
-            raise ValueError(f"a network of your own is taken as it is; nothing here can train {self.network!r}")
+            raise ValueError(f"your own network {self.network!r} cannot be trained here; train it before")
         self.n_features_in_ = Phi.shape[0]
         return self
 
@@ -162,7 +162,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.recover(Y).coef
 
     def recover(self, Y: ArrayLike, *, progress: bool = False) -> Recovery:
-        """Recover signals and certify what can be certified.
+        """Recover signals and certify the answers where possible.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         result = blank(N, m, np.result_type(Phi, signals), name)
         size = max(1, CHUNK_BYTES // (8 * m))
         with threads(self.n_threads), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicateAtomsWarning)  # said once, when Phi was checked
+            warnings.simplefilter("ignore", DuplicateAtomsWarning)  # already raised when Phi was checked
             problem, scorer = self._problem(Phi, signals.dtype), self._scorer(Phi)
             if isinstance(scorer, LearnedScores):
                 scorer.progress = progress
@@ -200,7 +200,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return result
 
     def score(self, Y: ArrayLike, y: Any = None) -> float:
-        """Return the share of answers that are certified or, with noise, stable: for model selection without the truth.
+        """Return the share of answers that are certified or, with noise, stable; for model selection.
 
         Parameters
         ----------
@@ -223,17 +223,17 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         path : str or path
-            File to write; an existing one is replaced only by a whole one. Read it with :func:`maxsparse.load`.
+            File to write; an existing one is replaced atomically. Read it with :func:`maxsparse.load`.
         """
         Phi = self._dictionary()
         scorer = self._scorer(Phi)
         if not isinstance(scorer, LearnedScores | TrainedScores):
-            raise ValueError("a network of your own cannot be saved, unless it is registered: the file holds no code")
+            raise ValueError("your own network cannot be saved unless it is registered: the file holds no code")
         problem = self._problem(Phi)
         storage.write(path, Phi, problem.W, problem.D, scorer, self._settings())
 
     def network_arrays(self) -> dict[str, Any]:
-        """Return the weights of the network in use as numpy arrays by name, those that come with the package too."""
+        """Return the weights of the network in use as numpy arrays by name, including bundled ones."""
         scorer = self._scorer(self._dictionary())
         return scorer.arrays() if isinstance(scorer, LearnedScores | TrainedScores) else {}
 
@@ -295,7 +295,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 def load(path: str | os.PathLike[str]) -> SparseRecoverer:
-    """Load what :meth:`SparseRecoverer.save` wrote.
+    """Load a file of :meth:`SparseRecoverer.save`.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     Returns
     -------
     model : SparseRecoverer
-        Ready to recover: the same answers as before, to the last bit.
+        Ready to recover, with bitwise identical answers.
 
     Examples
     --------

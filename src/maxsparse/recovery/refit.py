@@ -1,7 +1,7 @@
-"""Least squares on a support, judged where the data are: the step that every answer goes through.
+"""Least squares on a support, checked on the original data: the last step of every answer.
 
-The search works on the whitened dictionary, whose sets of columns are well conditioned, but there the roundings of y
-are blown up in the weak directions of Φ. So answers are fitted and judged on the caller's own Φ and y.
+The search works on the whitened dictionary, whose sets of columns are well conditioned, but there rounding errors of y
+are amplified in the weak directions of Φ. So answers are fitted and checked on the caller's Φ and y.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, residual_into
 from maxsparse._core.validation import FloatArray
 
-DEPENDENT = 1e-13  # what is left of an atom modulo others, relative, below which it is one of their sums
+DEPENDENT = 1e-13  # relative remainder of an atom modulo others, below which it is in their span
 # Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
 # certifies answers that lack an atom whose part in y is small but no rounding.
 SLACK = 2.0
-CANCELLATION = 1e5  # terms so many times y, which cancel to it, are no explanation: their roundings explain anything
+CANCELLATION = 1e5  # terms this many times y, which cancel, are rejected: their rounding errors explain anything
 
 
 class Problem(NamedTuple):
-    """A dictionary as the compiled kernels want it; all arrays float64 and C-contiguous."""
+    """A dictionary prepared for the compiled kernels; all arrays float64 and C-contiguous."""
 
     atoms: NDArray[np.float64]  # (m, n), Φᵀ
     W: FloatArray  # (r, n)
@@ -62,10 +62,10 @@ def prepare(
 
 @kernel()
 def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
-    """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity where the atoms are dependent.
+    """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity if the atoms are dependent.
 
     x takes the k coefficients. Gram–Schmidt on the caller's own atoms, each orthogonalised twice, is backward stable:
-    the residual of an exact fit is a few roundings of its terms, however coherent the atoms are.
+    the residual of an exact fit is a few rounding errors of its terms, however coherent the atoms are.
     """
     n = y.shape[0]
     E, R = np.empty((k, n)), np.empty((k, k))
@@ -100,7 +100,7 @@ def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: N
 
 @kernel()
 def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
-    """Largest ‖y − Φx‖₂ that roundings alone can leave: they are relative to every term of the sum, not to the sum."""
+    """Largest ‖y − Φx‖₂ due to rounding errors, which are relative to every term of the sum, not to the sum."""
     own = np.sqrt(dot(y, y))
     size = own
     for a in range(k):

@@ -32,13 +32,13 @@ __all__ = ["BUDGETS", "Budget", "check_budget", "search"]
 BUDGETS = {"none": 0, "fast": 2_000, "normal": 150_000, "thorough": 1_000_000}
 ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
 LATER = 10_000
-CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are heard
+CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are checked
 CLIP = 8.0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to search for a signal that is still open: so many sets, and so many milliseconds in the mean."""
+    """Search effort for an unsolved signal: a number of sets, and milliseconds on average."""
 
     sets: int
     milliseconds: float = np.inf
@@ -53,7 +53,7 @@ def check_budget(budget: Any) -> Budget:
         if time_match:
             return Budget(10**12, float(time_match[1]))
         raise ValueError(
-            f"budget must be a number of sets, one of {', '.join(BUDGETS)}, or like '20ms'; got {budget!r}"
+            f"budget must be a number of sets, one of {', '.join(BUDGETS)}, or a time such as '20ms'; got {budget!r}"
         )
     return Budget(check_integer(budget, "budget"))
 
@@ -79,9 +79,9 @@ def search(
     scores : ndarray of shape (N, m)
         Log odds of every atom to be in the support; a constant added to a row changes nothing.
     budget : Budget
-        Sets per signal, and milliseconds per signal in the mean. Only a budget in sets is reproducible.
+        Sets per signal, and milliseconds per signal on average. Only a budget in sets is reproducible.
     seed : int, default=0
-        What is found depends on the seed, the signal, its scores and the budget alone.
+        Results depend only on the seed, the signal, its scores and the budget.
     sharpness : float, default=1.1
         Factor on the scores: 0 walks blindly, large values never leave the best-scored atoms.
     progress : bool, default=False
@@ -105,7 +105,7 @@ def search(
     deadline = time.monotonic() + 1e-3 * budget.milliseconds * len(Y)
     open_rows = np.flatnonzero(Y.any(axis=1))
     for number, sets in enumerate(_rounds(budget.sets)):
-        # Every round begins anew, so easy signals never wait for hard ones; the first takes the scores as they are.
+        # Every round starts over, so easy signals never wait for hard ones; the first uses the unchanged scores.
         per_call = max(1, CALL // sets)
         pieces = [open_rows[start : start + per_call] for start in range(0, len(open_rows), per_call)]
         for rows in track(pieces, f"search, round {number + 1}", progress):

@@ -19,19 +19,19 @@ from maxsparse.result import Result
 
 __all__ = ["Recovery", "Scorer", "Steps", "blank"]
 
-GLANCE = 50  # sets that are tried before a later pass, which costs as much as several hundred
+GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
 Scorer = Callable[[NDArray[np.float64], float], tuple[NDArray[Any], Any]]
 
 
 @runtime_checkable
 class LooksAgain(Protocol):
-    """A scorer with later passes, for signals that decoding left open."""
+    """A scorer with later passes, for signals that decoding did not solve."""
 
     passes: int
 
     def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[Any]:
-        """Return scores (N, m) of signals (N, n) whose logits (N, m) led to nothing."""
+        """Return scores (N, m) of signals (N, n), given the logits (N, m) of the failed pass."""
 
 
 def _empty(kind: str) -> NDArray[Any]:
@@ -40,17 +40,17 @@ def _empty(kind: str) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recovery(Result):
-    """A result of :meth:`SparseRecoverer.recover`: besides all of :class:`maxsparse.Result`, what is known and why.
+    """Result of :meth:`SparseRecoverer.recover`: a :class:`maxsparse.Result` with arguments and stability.
 
     Attributes
     ----------
     scores : ndarray of shape (N, m)
-        Of the last pass that a signal went through.
+        Of the last pass of a signal.
     argument : ndarray of shape (N,), str
-        Why a certified answer is the only sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
-        probability one over the amplitudes). Empty where nothing is certified.
+        Why a certified answer is the unique sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
+        probability one over the amplitudes). Empty where not certified.
     stable : ndarray of shape (N,), bool
-        With noise: the support explains the signal up to the noise and needs each of its atoms. Never a proof.
+        With noise: the support explains the signal up to the noise and needs each of its atoms. Not a proof.
     """
 
     argument: NDArray[np.str_] = field(default_factory=lambda: _empty("U7"))
@@ -74,7 +74,7 @@ def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
 
 @dataclass(frozen=True)
 class Steps:
-    """The way of one chunk of signals, from scores to certificates."""
+    """Processes one chunk of signals, from scores to certificates."""
 
     Phi: NDArray[np.float64]
     problem: Problem
@@ -98,7 +98,7 @@ class Steps:
         (self._noisy if self.noise > 0 else self._exact)(Y, out, progress)
 
     def _exact(self, Y: NDArray[np.float64], out: Recovery, progress: bool) -> None:
-        """Decode, look again, search and certify."""
+        """Decode, run later passes, search and certify."""
         scores = np.asarray(self.scorer(Y, 0.0)[0])
         X, found = decode_exact(self.problem, Y, scores)
         left = self.budget
@@ -107,13 +107,13 @@ class Steps:
             for number in range(self.scorer.passes):
                 rest = np.flatnonzero(~found)
                 again = self.scorer.again(Y[rest], scores[rest], number)
-                finite = np.isfinite(again).all(axis=1, keepdims=True)  # absurd weights of a file have overflown
+                finite = np.isfinite(again).all(axis=1, keepdims=True)  # extreme weights from a file may overflow
                 scores[rest] = np.where(finite, again, scores[rest])
                 X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
             left = replace(left, sets=max(0, left.sets - GLANCE))
         self._search(Y, scores, X, found, out, left, progress)
         certificates = certify_rows(self.problem, Y, X, self.spark)
-        # What stays open gets the sparse guess of the scores, uncertified, with its residual.
+        # Unsolved signals get a sparse guess from the scores, uncertified, with its residual.
         still = np.flatnonzero(~found)
         X[still] = best_guess(self.problem, Y[still], scores[still])
         out.coef[:], out.scores[:], out.converged[:] = X, scores, found

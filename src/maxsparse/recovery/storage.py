@@ -34,23 +34,23 @@ def write(
     scorer: LearnedScores | TrainedScores,
     settings: dict[str, Any],
 ) -> None:
-    """Write a recoverer's arrays and settings, whole or not at all."""
+    """Write a recoverer's arrays and settings atomically."""
     arrays = {"Phi": Phi, "W": W, "D": D} | {f"weights.{name}": array for name, array in scorer.arrays().items()}
     modelfile.write(path, arrays, {"kind": "recoverer", "settings": settings, "network": scorer.header()})
 
 
 class Saved(NamedTuple):
-    """What a file says of a recoverer."""
+    """Contents of a recoverer file."""
 
     Phi: FloatArray
     preconditioner: tuple[NDArray[np.float64], NDArray[np.float64]]
     settings: dict[str, Any]
-    passes: tuple[Weights, ...]  # of learned SBL; none where another network was trained
+    passes: tuple[Weights, ...]  # of learned SBL; none for another trained network
     trained: TrainedScores | None
 
 
 def read(path: str | os.PathLike[str]) -> Saved:
-    """Read and check what :func:`write` wrote."""
+    """Read and check a file of :func:`write`."""
     file = modelfile.read(path, "recoverer")
     arrays, source = file.arrays, file.source
     settings = _check_settings(file.header, source)
@@ -70,16 +70,16 @@ def read(path: str | os.PathLike[str]) -> Saved:
 
 
 def _passes(arrays: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]:
-    """Return the weights of all passes; a file from before there were later ones has the first alone."""
+    """Return the weights of all passes; files of earlier versions have only the first."""
     named: dict[int, dict[str, NDArray[Any]]] = {0: {}}
     for name, array in arrays.items():
         later = re.fullmatch(r"later\.(\d)\.(.+)", name)
         number, own = (0, name) if later is None else (int(later[1]) + 1, later[2])
         if own not in NAMES:
-            raise ValueError(f"{source!r} holds weights that nothing here uses: {name}")
+            raise ValueError(f"{source!r} holds unknown weights: {name}")
         named.setdefault(number, {})[own] = array
     if sorted(named) != list(range(len(named))):
-        raise ValueError(f"{source!r} lacks a pass: it has those with the numbers {sorted(named)}")
+        raise ValueError(f"{source!r} lacks a pass: it has only the passes {sorted(named)}")
     passes = tuple(check_weights(named[number], f"{source}, pass {number + 1}") for number in range(len(named)))
     if passes[0].first.shape[1] != passes[0].context.shape[1] - 1:
         raise ValueError(f"{source!r}: the network of the first pass must have no heads")
@@ -87,7 +87,7 @@ def _passes(arrays: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]
 
 
 def _check_settings(header: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return the settings if every value has the type it must have."""
+    """Return the settings if every value has the right type."""
     settings = header.get("settings")
     if not isinstance(settings, dict) or set(settings) != set(SETTINGS):
         raise ValueError(f"{source!r}: settings must be exactly {', '.join(SETTINGS)}")

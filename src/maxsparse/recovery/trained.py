@@ -1,4 +1,4 @@
-"""Networks by name as scorers: trained for one dictionary, their outputs brought to log odds."""
+"""Networks as scorers: trained for one dictionary, outputs calibrated to log odds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["TrainedScores", "check_name", "rebuild", "train"]
 
 CALIBRATION_SIGNALS = 1000
-LEAST_GAIN = 1e-3  # keeps the order of the scores where a network has learned nothing
+LEAST_GAIN = 1e-3  # keeps the order of the scores of a network that learned nothing
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedScores:
-    """A network made for one dictionary, as the steps after it want it.
+    """A network for one dictionary, calibrated for decoding and search.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class TrainedScores:
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
 
     def header(self) -> dict[str, Any]:
-        """Return plain JSON from which, with the arrays, :func:`rebuild` makes it again."""
+        """Return plain JSON from which, with the arrays, :func:`rebuild` recreates it."""
         return {
             "name": self.network.name,
             "hyperparameters": self.network.hyperparameters,
@@ -70,7 +70,7 @@ def check_name(name: str) -> str:
 
 
 def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any) -> TrainedScores:
-    """Train a network for Φ and calibrate it on signals that it has not seen.
+    """Train a network for Φ and calibrate it on held-out signals.
 
     Parameters
     ----------
@@ -90,8 +90,10 @@ def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any
     from maxsparse import training
 
     if options.get("minutes") is None and options.get("samples") is None:
-        raise ValueError(f"network {name!r} is trained for Phi: say how long, fit(minutes=…) or fit(samples=…)")
-    # The logistic loss makes outputs log odds to begin with; softmax leaves a constant per signal open.
+        raise ValueError(
+            f"network {name!r} is trained for Phi: set the training budget, fit(minutes=…) or fit(samples=…)"
+        )
+    # With the logistic loss outputs are log odds; softmax leaves a constant per signal undetermined.
     options.setdefault("loss", "sigmoid")
     network, _ = training.fit(Phi, check_name(name), noise=noise, rng=seed, **options)
     law = {key: options[key] for key in ("amplitudes", "snr_db") if key in options}
@@ -102,7 +104,7 @@ def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any
 
 
 def rebuild(header: Any, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int], source: str) -> TrainedScores:
-    """Make scores again from what :meth:`TrainedScores.header` and ``arrays`` returned, checking everything."""
+    """Recreate scores from :meth:`TrainedScores.header` and ``arrays``, checking everything."""
     with needs("a trained network"):
         import torch
 
@@ -114,7 +116,7 @@ def rebuild(header: Any, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, i
     description = {"network": header["name"], "hyperparameters": header["hyperparameters"]}
     network = storage.rebuild(source, tensors, description)
     if not isinstance(network, SignalNetwork) or (network.n, network.m) != shape:
-        raise ValueError(f"{source!r}: its network is not made for Phi of shape {shape}")
+        raise ValueError(f"{source!r}: its network does not fit Phi of shape {shape}")
     gain = check_number(header["gain"], f"gain in {source!r}", low=0.0)
     return TrainedScores(network, gain, check_number(header["offset"], f"offset in {source!r}"))
 

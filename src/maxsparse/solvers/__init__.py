@@ -1,6 +1,6 @@
-"""Classical sparse solvers under one contract: ``solver(Phi, Y, *, …) -> Result``, rows of Y are signals.
+"""Classical sparse solvers with one interface: ``solver(Phi, Y, *, …) -> Result``, rows of Y are signals.
 
-:func:`solve` takes the method by name; the functions beside it are for people who know which one they want.
+:func:`solve` selects the method by name; each method is also a function.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def solve(
     precondition: Precondition = True,
     **options: Any,
 ) -> Result:
-    """Recover sparse signals by the method of that name.
+    """Recover sparse signals with the method of that name.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def solve(
     method : str, default="sbl"
         Name of a method: ``print(maxsparse.solvers.METHODS)`` lists them.
     sparsity : int or None, default=None
-        Number of nonzeros. Greedy and thresholding methods stop there; the others keep that many of their largest
-        coefficients and refit them. None where the method allows it.
+        Number of nonzeros. Greedy and thresholding methods return at most this many; the others keep their largest
+        coefficients and refit them. None if the method allows it.
     precondition : bool or (W, D), default=True
-        Whiten the problem first, see :func:`maxsparse.theory.precondition`. With noise on Y, say how much with
-        ``noise=``, or whitening will blow it up.
+        Whiten the problem first, see :func:`maxsparse.theory.precondition`. With noise on Y, set ``noise=``,
+        otherwise whitening amplifies it.
     **options
-        Whatever else the method takes, for example ``noise=``, ``tol=``, ``max_iter=``, ``n_threads=``.
+        Other options of the method, for example ``noise=``, ``tol=``, ``max_iter=``, ``n_threads=``.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def register(
     Parameters
     ----------
     name : str
-        A name that is not taken.
+        A name that is not in use.
     solver : callable or None
         ``solver(Phi, Y, *, sparsity, precondition, **options) -> Result``. None makes this a decorator.
     summary : str or None, default=None

@@ -1,6 +1,6 @@
-"""What all solvers have in common: check, precondition, split, run on some threads, map back, wrap up.
+"""Common steps of all solvers: check, precondition, split, run on threads, transform back, return the result.
 
-A solver hands :func:`run` one function that solves a batch for one dictionary; everything else happens here.
+A solver passes :func:`run` a function that solves a batch for one dictionary; everything else is done here.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from maxsparse.result import Result
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
 Callback = Callable[[int, FloatArray], bool | None]
 Rows = slice | NDArray[np.intp]
-SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # where a bar is to be shown: it moves when a piece is done
-CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a lively progress bar, large enough for all threads
+SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # for a progress bar, which advances when a piece is finished
+CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a smooth progress bar, large enough for all threads
 
 
 @dataclass(frozen=True)
 class Options:
-    """The keyword arguments that every solver takes and hands on unread."""
+    """The keyword arguments that every solver passes on unchanged."""
 
     precondition: Precondition = False
     noise: float = 0.0
@@ -60,10 +60,10 @@ class Batch:
     watch: Callback | None
 
     def drive(self, advance: Callable[[int, int], object], max_iter: int, done: NDArray[np.bool_]) -> None:
-        """Run iterations 0..max_iter, in one go or one at a time where somebody watches, until all signals are done.
+        """Run iterations 0..max_iter, at once, or one at a time with a callback, until all signals are finished.
 
-        ``advance(start, stop)`` runs these iterations from the state it keeps, leaves the coefficients in `X` and tells
-        in `done` (N,) which signals have met the stopping rule.
+        ``advance(start, stop)`` runs these iterations from its state, writes the coefficients to `X` and marks in
+        `done` (N,) which signals have met the stopping rule.
         """
         if self.watch is None:
             advance(0, max_iter)
@@ -110,8 +110,8 @@ def run(
         pieces = list(_pieces(dictionary, signals, noise, options))
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(
-                "these signals differ in their noise-to-signal ratio and are whitened apart, so they cannot be watched "
-                "together; watch one at a time, or give precondition=(W, D)"
+                "callback= cannot be used here: these signals have different noise-to-signal ratios and are whitened "
+                "separately; pass one signal at a time, or give precondition=(W, D)"
             )
         for change, rows in track(pieces, method, options.progress):
             batch = change.batch(signals[rows], coef[rows], rows, options.callback)
@@ -129,7 +129,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Change:
-    """A dictionary after preconditioning, y ↦ Wy and x ↦ x/D; W and D are None where nothing changes."""
+    """A dictionary after preconditioning, y ↦ Wy and x ↦ x/D; W and D are None without preconditioning."""
 
     Phi: FloatArray
     atoms: FloatArray
@@ -142,7 +142,7 @@ class _Change:
         if W is None or D is None:
             return cls(_own(Phi), _own(Phi.T), noise)
         changed = np.ascontiguousarray(W @ Phi * D)
-        # The noise is no longer white; its mean variance over the new measurements stands for it.
+        # The noise is no longer white; use its mean variance over the new measurements.
         level = noise * float(np.linalg.norm(W)) / np.sqrt(W.shape[0])
         return cls(changed, np.ascontiguousarray(changed.T), level, W, D)
 
@@ -179,8 +179,8 @@ def _changes(
     elif noise == 0:
         yield _Change.of(Phi, 0.0, *theory.precondition(Phi)), None
     else:
-        # The right regularisation follows from a signal's own noise-to-signal ratio. Rounding it to powers of two
-        # leaves a few preconditioners, and keeps a signal's answer independent of its batch.
+        # The right regularisation depends on a signal's noise-to-signal ratio. Rounding it to powers of two gives few
+        # preconditioners, and keeps a signal's answer independent of its batch.
         size = np.linalg.norm(Y.astype(np.float64), axis=1)
         ratio = noise * np.sqrt(Y.shape[1]) / np.maximum(size, np.finfo(np.float64).tiny)
         level = np.clip(np.rint(np.log2(ratio)), -40, 4).astype(np.int64)
@@ -216,7 +216,7 @@ def _keep_largest(piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any],
             magnitude[j] = abs(X[row, j])
         count = 0
         for l in range(top_k(magnitude, k, work, chosen)):
-            if magnitude[chosen[l]] > 0.0:  # never switch on what the solver left out
+            if magnitude[chosen[l]] > 0.0:  # never activate atoms that the solver did not select
                 chosen[count] = chosen[l]
                 count += 1
         for l in range(count):
@@ -232,11 +232,11 @@ def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: b
     """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None."""
     most = min(shape_of(Phi, "Phi"))
     if most == 0:
-        check_dictionary(Phi)  # says that it is empty
+        check_dictionary(Phi)  # raises the error for an empty Phi
     N = shape_of(Y, "Y")[0]
     if sparsity is None:
         if not optional:
-            raise ValueError("sparsity is needed: this method has to be told the number of nonzeros")
+            raise ValueError("sparsity is missing: this method needs the number of nonzeros")
         return np.full(N, most, dtype=np.int64)
     if np.ndim(sparsity) == 0:
         k = check_integer(sparsity, "sparsity", low=0)

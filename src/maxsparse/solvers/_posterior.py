@@ -1,6 +1,6 @@
 """Compiled steps of sparse Bayesian learning for one signal: the posterior, the updates of γ and λ, pruning.
 
-Active atoms stand side by side in B (n, m), the first `count` columns of which are in use; γ, x and q follow them.
+Active atoms are stored contiguously in B (n, m), the first `count` columns of which are in use; γ, x and q follow them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def posterior(
     x: NDArray[Any],
     q: NDArray[Any],
 ) -> bool:
-    """Set x = γ∘Φᵀ S⁻¹ y and q_i = φ_iᵀ S⁻¹ φ_i from S = LLᵀ and W = L⁻¹Φ; return False where S is not definite."""
+    """Set x = γ∘Φᵀ S⁻¹ y and q_i = φ_iᵀ S⁻¹ φ_i from S = LLᵀ and W = L⁻¹Φ; return False if S is not definite."""
     n = B.shape[0]
     for i in range(n):
         for j in range(count):

@@ -21,12 +21,12 @@ PERTURBATION = 1e-7  # of b = B⁻¹y, relative to its largest entry, against de
 ROUNDS = 4  # of pivoting and verifying; the second is needed only when the perturbation changed a sign
 SMALLEST_PIVOT = 1e-9
 REFINEMENTS = 3  # the first is the solution itself
-OPTIMALITY = 1e-9  # slack of the dual constraints that rounding may leave
+OPTIMALITY = 1e-9  # slack of the dual constraints due to rounding
 
 
 @dataclass(frozen=True)
 class Tableau:
-    """B⁻¹Φ for one well-conditioned basis B, from which all signals start; float64 whatever the signals are."""
+    """B⁻¹Φ for one well-conditioned basis B, from which all signals start; always float64."""
 
     basis: NDArray[np.int64]  # (r,) atoms of B
     inverse: NDArray[np.float64]  # (r, n) maps y to the basic solution
@@ -48,7 +48,7 @@ class Tableau:
         return times(Y.astype(np.float64), np.ascontiguousarray(self.inverse.T)), self.basis, self.body
 
     def feasible(self, Y: FloatArray, atoms: FloatArray, X: FloatArray) -> NDArray[np.bool_]:
-        """Tell for which signals Φx = y holds; where Φ lacks rank, it cannot for every y."""
+        """Return for which signals Φx = y holds; if Φ lacks full rank, it cannot hold for every y."""
         if self.basis.size == Y.shape[1]:
             return np.ones(len(Y), dtype=bool)
         tolerance = np.sqrt(np.finfo(Y.dtype).eps)
@@ -112,7 +112,7 @@ def _optimise(
     z: NDArray[Any],
     work: NDArray[Any],
 ) -> tuple[int, bool]:
-    """Pivot from the basis at hand to an optimal one and solve it; T and x belong to `basis`.
+    """Pivot from the current basis to an optimal one and solve it; T and x belong to `basis`.
 
     Returns the number of pivots and whether optimality was verified.
     """
@@ -123,7 +123,7 @@ def _optimise(
         size = np.max(np.abs(x)) * PERTURBATION
         for i in range(r):
             sign[i] = 1.0 if x[i] >= 0.0 else -1.0
-            # Distinct shifts away from zero; the second attempt goes without, in case they were in the way.
+            # Distinct shifts away from zero; the second attempt has none, in case they caused the failure.
             b[i] = x[i] + (sign[i] * size * (1.0 + (i * 0.6180339887498949) % 1.0) if attempt != 1 else 0.0)
         _price(T, basis, costs, sign, z)
         pivots += _pivot_to_optimum(T, b, basis, costs, sign, z, column, reach, work, tol, most - pivots)
@@ -198,7 +198,7 @@ def _leave(
     T: NDArray[Any],
     z: NDArray[Any],
 ) -> int:
-    """Move through sign changes of basic atoms, nearest first, while the objective still falls; return who leaves."""
+    """Move through sign changes of basic atoms, nearest first, while the objective falls; return the leaving atom."""
     while True:
         leaving = 0
         for i in range(reach.shape[0]):
@@ -244,7 +244,7 @@ def _refactor(
     column: NDArray[Any],
     work: NDArray[Any],
 ) -> None:
-    """Compute T = B⁻¹Φ afresh for the atoms in `basis`; they and x are put in the order of the pivots' rows."""
+    """Recompute T = B⁻¹Φ for the atoms in `basis`; they and x are put in the order of the pivots' rows."""
     r = basis.shape[0]
     T[:, :] = T0
     atoms, values = basis.copy(), x.copy()
@@ -280,8 +280,8 @@ def _solve_basis(
 ) -> bool:
     """Solve for the basic solution without perturbation and verify that it is optimal.
 
-    The basis is M = T0[:, basis], and its inverse stands in the tableau, where the first basis was; refinement in the
-    residual makes up for what the pivots lost. Optimal means: with ν from Mᵀν = c_B s, |φ_jᵀν| ≤ c_j for all j, and
+    The basis is M = T0[:, basis], and its inverse is in the tableau, at the first basis; refinement corrects the
+    rounding errors of the pivots. Optimal means: with ν from Mᵀν = c_B s, |φ_jᵀν| ≤ c_j for all j, and
     s_i is the sign of x_i wherever x_i is not zero.
     """
     r, m = T0.shape

@@ -1,4 +1,4 @@
-"""Adaptive IHT: hard thresholding that remembers supports and changes its weights from layer to layer."""
+"""Adaptive IHT: hard thresholding with partially known supports and weights that change from layer to layer."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
         on, off = (mask(before) if callable(mask) else mask for mask in (layer.on, layer.off))
         x = theory.hard_threshold(before @ Psi.T + signals @ Gamma.T, layer.k, on=on, off=off)
     if x is None:
-        raise ValueError("layers is empty: there is nothing to run")
+        raise ValueError("layers is empty; give at least one layer")
     return x
 
 
@@ -137,7 +137,7 @@ def aiht(
     sparsity : int or array-like of shape (N,)
         Number k_x of nonzeros.
     cluster_sparsity : int or None, default=None
-        Number k_c of clusters in use; None takes the number of nonzeros.
+        Number k_c of active clusters; None means the number of nonzeros.
     max_iter : int, default=1000
         Most iterations per signal and phase.
     tol : float, default=1e-12
@@ -278,13 +278,13 @@ def _phase(
     work: NDArray[Any],
     chosen: NDArray[Any],
 ) -> tuple[int, bool]:
-    """Run normalised IHT on the rows of `atoms` from x, with the first `protected` of them immune."""
+    """Run normalised IHT on the rows of `atoms` from x, with the first `protected` of them never thresholded."""
     size, n = atoms.shape
     narrow = np.ascontiguousarray(atoms.T)
     r, image = np.empty(n, dtype=y.dtype), np.empty(n, dtype=y.dtype)
     goal = max(tol * np.sqrt(dot(y, y)), floor)
     for t in range(max_iter):
-        # Centres alone are no answer, however well they fit: the second phase has to choose details.
+        # Centres alone are not an answer, however well they fit: the second phase has to choose details.
         if residual_of(y, atoms, x[:size], r) <= goal and (t > 0 or protected == 0):
             return t, True
         moved = iht_step(narrow, atoms, x[:size], k, protected, 0.0, r, image, work[:, :size], chosen)
@@ -295,7 +295,7 @@ def _phase(
 
 @kernel()
 def _refit(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], L: NDArray[Any]) -> None:
-    """Replace the nonzeros of x by their least-squares fit, where that lowers the residual."""
+    """Replace the nonzeros of x by their least-squares fit, if that lowers the residual."""
     n, m = y.shape[0], x.shape[0]
     indices, values, r = np.empty(m, dtype=np.int64), np.empty(m, dtype=y.dtype), np.empty(n, dtype=y.dtype)
     count = 0

@@ -1,4 +1,4 @@
-"""The true ℓ0 solution, by trying every support in order of size: the oracle of the tests, for small problems."""
+"""The exact ℓ0 solution, by trying every support in order of size: for small problems, and as reference in tests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from maxsparse.solvers._contract import Batch, Options, Precondition, run
 __all__ = ["exact"]
 
 BLOCK = 16  # signals that share one walk over the supports, and with it the orthogonalised atoms
-ROUNDINGS = 64.0  # of y and of Φ, that the residual of the true support may have
-SLACK = 1e-6  # relative error that the running residual may have before a support is checked by least squares
+ROUNDINGS = 64.0  # rounding errors of y and of Φ that the residual of the true support may have
+SLACK = 1e-6  # relative error of the running residual; candidates are checked by least squares
 
 
 @SOLVERS.register(
@@ -47,7 +47,7 @@ def exact(
 
     .. math:: \min_x \|x\|_0 \ \text{ s.t. } \ \|y - \Phi x\|_2 \le \max(tol\, \|y\|_2,\ \sigma\sqrt n)
 
-    Of several smallest supports, the one with the smallest residual wins.
+    Of several smallest supports, the one with the smallest residual is returned.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def exact(
     Y : array-like of shape (N, n)
         Signals as rows.
     sparsity : int or None, default=None
-        Largest support to try; None goes on until every signal is explained, at most to min(n, m).
+        Largest support to try; None tries sizes up to min(n, m) until every signal is explained.
     tol : float, default=1e-8
-        Residual, relative to ‖y‖₂, at which y counts as explained; in float32 at least 64 of its roundings.
+        Residual, relative to ‖y‖₂, at which y counts as explained; in float32 at least 64 rounding errors.
     max_supports : float, default=1e7
-        Refuse to look at more supports than this per signal.
+        Raise an error if more supports per signal are needed.
     precondition : bool or (W, D), default=False
-        Whitening changes nothing but the metric of the residual; offered so that all solvers take it.
+        Whitening changes only the metric of the residual; accepted for a uniform interface.
     noise : float, default=0.0
         Standard deviation σ of the noise on every measurement.
     n_threads : int or None, default=None
@@ -79,8 +79,8 @@ def exact(
     Notes
     -----
     Supports are walked depth first. At each node, the correlations of the residual with all later atoms, both
-    orthogonal to the atoms chosen so far, tell for every possible last atom whether it would close the residual, so the
-    last level costs nothing: :math:`\binom{m}{k-1}` nodes of O(km) for all supports of size k.
+    orthogonal to the atoms chosen so far, show for every possible last atom whether it explains the residual, so the
+    last level is free: :math:`\binom{m}{k-1}` nodes of O(km) for all supports of size k.
 
     Examples
     --------
@@ -95,14 +95,14 @@ def exact(
     max_supports = check_number(max_supports, "max_supports", low=1.0)
     n, m = shape_of(Phi, "Phi")
     if min(n, m) == 0:
-        check_dictionary(Phi)  # says that it is empty
+        check_dictionary(Phi)  # raises the error for an empty Phi
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
     if sparsity is not None:
         _refuse_if_more(largest, m, max_supports)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N = len(batch.Y)
-        closest = max(tol, ROUNDINGS * float(np.finfo(batch.Y.dtype).eps))  # nothing explains y to more than its digits
+        closest = max(tol, ROUNDINGS * float(np.finfo(batch.Y.dtype).eps))  # no support explains y beyond its precision
         goal = np.maximum(closest * np.linalg.norm(batch.Y, axis=1), batch.noise * np.sqrt(batch.Y.shape[1]))
         Y64, atoms = batch.Y.astype(np.float64), batch.atoms.astype(np.float64)
         G, alpha = atoms @ atoms.T, times(Y64, np.ascontiguousarray(atoms.T))
@@ -208,7 +208,7 @@ def _descend(
     alpha: NDArray[Any],
     r2: NDArray[Any],
 ) -> bool:
-    """Add `atom` to the path; False where it depends on the path to rounding, so that it adds nothing."""
+    """Add `atom` to the path; False if it depends on the path up to rounding."""
     m = G.shape[0]
     if rest[depth, atom] <= 1e-12 * G[atom, atom]:
         return False
@@ -249,7 +249,7 @@ def _test_last(
     x: NDArray[Any],
     r: NDArray[Any],
 ) -> None:
-    """Try every last atom: with it the residual would be r² − α²/rest. Whoever looks good is fitted for real."""
+    """Try every last atom: with it the residual would be r² − α²/rest. Promising ones are fitted by least squares."""
     m = alpha.shape[0]
     size2 = dot(Y[row], Y[row])
     bound = min(goal[row], best[row]) ** 2 + SLACK * size2 * SLACK

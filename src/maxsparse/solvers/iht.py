@@ -1,4 +1,4 @@
-"""Iterative hard thresholding and the general layer H_k[Ψx + Γy] that it is an instance of."""
+"""Iterative hard thresholding and the general layer H_k[Ψx + Γy]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, 
 
 __all__ = ["iht"]
 
-STABLE_SHARE = 0.99  # 1 − c of Blumensath and Davies: a step must stay below this share of what decreases the error
+STABLE_SHARE = 0.99  # 1 − c of Blumensath and Davies: a step must stay below this share of the largest safe step
 SHRINK = 2.0  # their κ
 
 
@@ -59,8 +59,8 @@ def iht(
         Number k of coefficients to keep, one for all signals or one for each.
     step : float, "normalised" or "fixed", default="normalised"
         Step μ. ``"normalised"`` is the adaptive rule of [2]_; ``"fixed"`` is :math:`1/\|\Phi\|_2^2`. With both the
-        error never grows. The paper's μ = 1 is safe only for :math:`\|\Phi\|_2 \le 1` or a small restricted isometry
-        constant.
+        error never increases. The paper's μ = 1 is safe only for :math:`\|\Phi\|_2 \le 1` or a small restricted
+        isometry constant.
     Gamma : array-like of shape (m, n) or None, default=None
         Γ of the generalised layer :math:`H_k[(I - \Gamma\Phi)x + \Gamma y]`, in place of :math:`\mu\Phi^\top`; `step`
         is not used then.
@@ -117,7 +117,7 @@ def iht(
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, n = batch.Y.shape
-        filters, mu = batch.Phi, 0.0  # rows of `filters` are those of Γᵀ; a step of 0 stands for the adaptive rule
+        filters, mu = batch.Phi, 0.0  # rows of `filters` are those of Γᵀ; a step of 0 means the adaptive rule
         if layer is not None:
             filters, mu = np.ascontiguousarray(layer.T, dtype=batch.Phi.dtype), 1.0
         elif step == "fixed":
@@ -155,7 +155,7 @@ def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -
     if layer.shape != np.shape(Phi)[::-1]:
         raise ValueError(f"Gamma must have shape (m, n) = {np.shape(Phi)[::-1]}, got {layer.shape}")
     if precondition is not None and precondition is not False:
-        raise ValueError("Gamma belongs to the caller's Phi; give no precondition with it")
+        raise ValueError("Gamma is for the caller's Phi and cannot be combined with precondition")
     return layer
 
 
@@ -190,7 +190,7 @@ def _iht_rows(
             spent[row] += 1
             residual = residual_of(Y[row], atoms, X[row], r)
             if not residual < np.inf:
-                break  # the step is too long for Φ and x has run away: not converged
+                break  # the step is too large for Φ and x diverged: not converged
             done[row] = residual <= goal or moved <= tol * np.sqrt(dot(X[row], X[row]))
 
 
@@ -209,8 +209,8 @@ def iht_step(
 ) -> float:
     """Replace x by H_k[x + μΓr] and return how far it moved.
 
-    The first `protected` coefficients are immune from thresholding (Ω_on of Adaptive IHT); μ = 0 stands for the
-    adaptive rule. Scratch: work (5, m), chosen (m,).
+    The first `protected` coefficients are never thresholded (Ω_on of Adaptive IHT); μ = 0 means the adaptive rule.
+    Scratch: work (5, m), chosen (m,).
     """
     m = x.shape[0]
     gradient, trial, magnitude, delta, scratch = work[0], work[1], work[2], work[3], work[4]

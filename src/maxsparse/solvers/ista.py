@@ -1,4 +1,4 @@
-"""ISTA and FISTA: iterative soft thresholding for the lasso, or driven towards basis pursuit by continuation."""
+"""ISTA and FISTA: iterative soft thresholding for the lasso, or for basis pursuit by continuation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, 
 __all__ = ["fista", "ista"]
 
 LAST_LAMBDA = 1e-6  # continuation ends at this share of the λ at which x = 0
-CHECK_EVERY = 10  # iterations between looks at the duality gap, each of which costs as much as an iteration
+CHECK_EVERY = 10  # iterations between checks of the duality gap, each of which costs as much as an iteration
 
 
 @SOLVERS.register(
@@ -165,7 +165,7 @@ def _solve(
     max_iter = check_integer(max_iter, "max_iter", low=1)
     tol = check_number(tol, "tol", low=0.0)
     if lam is not None and check_number(lam, "lam") <= 0:
-        raise ValueError(f"lam must be positive, got {lam}; leave it out to approach basis pursuit")
+        raise ValueError(f"lam must be positive, got {lam}; omit it to approach basis pursuit")
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, m = batch.X.shape
@@ -280,7 +280,7 @@ def _gap_closed(
     r: NDArray[Any],
     correlation: NDArray[Any],
 ) -> bool:
-    """Tell whether primal − dual ≤ tol · primal, with the residual scaled into the dual's feasible set."""
+    """Return whether primal − dual ≤ tol · primal, with the residual scaled into the dual's feasible set."""
     m = x.shape[0]
     residual_of(y, atoms, x, r)
     axpy_rows(r, Phi, 0, m, correlation)

@@ -1,4 +1,4 @@
-"""Basis pursuit, solved exactly: a simplex method made for min Σ c_i |x_i| s.t. Φx = y; and its denoising form."""
+"""Basis pursuit, solved exactly: a simplex method for min Σ c_i |x_i| s.t. Φx = y; and its denoising form."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def l1(
     max_iter : int or None, default=None
         Most pivots (or steps along the path) per signal; None allows 50 (n + 10).
     precondition : bool or (W, D), default=False
-        True whitens first. Whitening rows leaves the problem as it is, but scaling the atoms by D makes it the weighted
-        norm :math:`\sum_i |x_i| / D_i`, which is better on coherent dictionaries; see
+        True whitens first. Whitening the rows does not change the problem, but scaling the atoms by D gives the
+        weighted norm :math:`\sum_i |x_i| / D_i`, which is better on coherent dictionaries; see
         :func:`maxsparse.theory.precondition`.
     noise : float, default=0.0
         Standard deviation σ of the noise on every measurement; 0 is basis pursuit.
@@ -105,7 +105,7 @@ def l1(
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         most = 50 * (n + 10) if limit is None else limit
         if batch.noise > 0:
-            # In float64 whatever the signals are, like the simplex: knots of the path lie closer than float32 can tell.
+            # Always in float64, like the simplex: knots of the path are closer than float32 can resolve.
             Phi, atoms, Y = (part.astype(np.float64, copy=False) for part in (batch.Phi, batch.atoms, batch.Y))
             X = np.zeros(batch.X.shape)
             over_slices(

@@ -1,4 +1,4 @@
-"""Orthogonal matching pursuit, in the batch form that needs the Gram matrix only."""
+"""Orthogonal matching pursuit, in the batch form that needs only the Gram matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, 
 
 __all__ = ["omp"]
 
-BLOCK = 4096  # signals whose Φᵀy is kept at a time: fresh memory costs more than the sums that go into it
+BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more than the sums written to it
 
 
 @SOLVERS.register(
@@ -40,7 +40,7 @@ def omp(
     progress: bool = False,
     callback: Callback | None = None,
 ) -> Result:
-    r"""Orthogonal matching pursuit: add the atom that resembles the residual most, refit, repeat.
+    r"""Orthogonal matching pursuit: add the atom most correlated with the residual, refit, repeat.
 
     .. math:: i_t = \arg\max_i |\phi_i^\top r^{(t)}|, \qquad
               r^{(t+1)} = y - \Phi_S x_S, \quad x_S = \arg\min \|y - \Phi_S x_S\|_2
@@ -48,11 +48,11 @@ def omp(
     Parameters
     ----------
     Phi : array-like of shape (n, m)
-        Dictionary. Atoms are compared at the length they have; scale them to norm 1 unless you mean otherwise.
+        Dictionary. Atoms are not normalised; scale them to norm 1 unless other norms are intended.
     Y : array-like of shape (N, n)
         Signals as rows.
     sparsity : int, array-like of shape (N,) or None, default=None
-        Number of atoms, at most min(n, m), one for all signals or one for each. None: stop by the residual alone.
+        Number of atoms, at most min(n, m), one for all signals or one for each. None: stop by the residual only.
     tol : float, default=1e-6
         Stop when :math:`\|r\|_2 \le tol \cdot \|y\|_2`, or at the noise level if that is larger.
     precondition : bool or (W, D), default=False
@@ -69,11 +69,11 @@ def omp(
     Returns
     -------
     result : Result
-        ``converged`` where the sparsity or the residual asked for was reached.
+        ``converged`` where the requested sparsity or residual was reached.
 
     See Also
     --------
-    subspace_pursuit : Greedy too, but it can take an atom back.
+    subspace_pursuit : Greedy too, but can remove atoms.
 
     Notes
     -----
@@ -107,7 +107,8 @@ def omp(
         done = np.zeros(len(batch.Y), dtype=bool)
         exact = sparsity is not None
 
-        # The path of OMP does not depend on where it ends, so a watched run is a sequence of longer and longer ones.
+        # The path of OMP does not depend on where it ends, so a run with callback is a sequence of longer and longer
+        # runs.
         def advance(start: int, stop: int) -> None:
             atoms = np.minimum(limits, stop)
             for first in range(0, len(batch.Y), BLOCK):
@@ -201,7 +202,7 @@ def _omp_one(
         for l in range(count):
             L[count, l] = W[l, i]
             rest -= W[l, i] * W[l, i]
-        if rest <= 1e-12 * G[i, i]:  # depends on the chosen atoms to rounding: it can add nothing
+        if rest <= 1e-12 * G[i, i]:  # depends on the chosen atoms up to rounding
             alpha[i] = 0.0
             refused[refusals] = i
             refusals += 1
@@ -211,13 +212,13 @@ def _omp_one(
         c[count] = alpha[i] / L[count, count]
         chosen[count] = i
         _next_direction(G[i], L[count], W, count, c[count], alpha)
-        for l in range(count + 1):  # atoms that are settled stay out of the race
+        for l in range(count + 1):  # chosen atoms are not candidates again
             alpha[chosen[l]] = 0.0
         for l in range(refusals):
             alpha[refused[l]] = 0.0
         r2 -= c[count] * c[count]
         count += 1
-        # Differences of squares are good enough to judge by as long as they are large and the atoms not too similar.
+        # Differences of squares are accurate enough if they are large and the atoms not too similar.
         exact = r2 <= max(goal2, 1e-8 * size2) or weakest < 1e-3
         if exact:
             _back_substitute(L, c, count, x)
@@ -229,7 +230,7 @@ def _omp_one(
 
 @kernel(fast=True)
 def _argmax_magnitude(alpha: NDArray[Any]) -> int:
-    """Index of the largest magnitude, the lowest one of equals: a maximum that vectorises, then a look-up."""
+    """Index of the largest magnitude, the lowest among equals: a vectorised maximum, then a lookup."""
     best = alpha[0] * 0.0
     for j in range(alpha.shape[0]):
         best = max(best, abs(alpha[j]))
@@ -241,7 +242,7 @@ def _argmax_magnitude(alpha: NDArray[Any]) -> int:
 
 @kernel()
 def _unaligned(m: int) -> int:
-    """Return a row length of at least m, but no multiple of a page: such rows would fight for the same cache lines."""
+    """Return a row length of at least m, not a multiple of a page: such rows would compete for the same cache lines."""
     return m + 8 + (-m) % 8
 
 

@@ -36,7 +36,7 @@ def reweighted_l1(
     n_threads: int | None = None,
     progress: bool = False,
 ) -> Result:
-    r"""Reweighted basis pursuit: small coefficients cost more the next time.
+    r"""Reweighted basis pursuit: small coefficients get larger weights in the next problem.
 
     .. math:: x^{(l+1)} = \arg\min_x \sum_i \frac{|x_i|}{|x_i^{(l)}| + \epsilon} \ \text{ s.t. } \ \Phi x = y
 
@@ -61,11 +61,11 @@ def reweighted_l1(
 
     See Also
     --------
-    sbl : Can be read as a reweighted ℓ1 with weights that depend on all of x.
+    sbl : Equivalent to a reweighted ℓ1 with weights that depend on all of x.
 
     Notes
     -----
-    A new weighting changes the prices and not the tableau, so each problem after the first takes a few pivots. ε is the
+    New weights change the costs but not the tableau, so each problem after the first takes a few pivots. ε is the
     n/(4 log(m/n))-th largest magnitude of x, at least a thousandth of the largest, as in [1]_.
 
     References
@@ -85,7 +85,7 @@ def reweighted_l1(
     tol = check_number(tol, "tol", low=0.0)
     limit = None if max_iter is None else check_integer(max_iter, "max_iter", low=1)
     if check_number(noise, "noise", low=0.0) > 0:
-        raise ValueError("reweighted_l1 has no form for noise > 0; use l1, sbl or ista")
+        raise ValueError("reweighted_l1 does not support noise > 0; use l1, sbl or ista")
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, n = batch.Y.shape

@@ -1,4 +1,4 @@
-"""Sparse Bayesian learning: a prior variance per atom, most of which go to zero."""
+"""Sparse Bayesian learning: a prior variance per atom; most of them go to zero."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["sbl"]
 
 UPDATES = ("em", "convex", "mackay")
 SCHEDULE_DECAY = 0.8  # of λ per iteration
-LEARNING_STARTS_AT = 0.5  # λ, as a share of the signal's mean square, where it is to be learned
-FINISH_ITERATIONS = 10  # of MacKay's update after EM has settled
+LEARNING_STARTS_AT = 0.5  # initial λ, as a share of the signal's mean square, if it is learned
+FINISH_ITERATIONS = 10  # of MacKay's update after EM has converged
 FINISH_PRUNE = 1e-7
 
 
@@ -71,14 +71,14 @@ def sbl(
     tol : float, default=1e-4
         Stop when no γ moves by more than tol times the largest one.
     schedule : (float, float), default=(1e-2, 1e-6)
-        First and last λ of the geometric schedule that stands for λ → 0, for signals scaled to unit mean square.
+        First and last λ of the geometric schedule for λ → 0, for signals scaled to unit mean square.
     prune : float, default=0.0
-        Atoms whose γ falls below prune times the largest one are dropped for good. It makes iterations cheaper, but
-        the convex and MacKay updates let atoms recover from far below, so there it costs accuracy.
+        Atoms whose γ falls below prune times the largest one are removed permanently. It makes iterations cheaper, but
+        with the convex and MacKay updates a very small γ can grow again, so there it costs accuracy.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
     noise : float or "learn", default=0.0
-        Standard deviation of the noise on every measurement, which fixes λ; 0 drives λ towards zero by a schedule;
+        Standard deviation of the noise on every measurement, which fixes λ; 0 lowers λ towards zero by a schedule;
         ``"learn"`` estimates λ along with γ, which for m > n tends to be too low: atoms can explain noise.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
@@ -200,7 +200,7 @@ def _sbl_rows(
         count = pack(Phi, gamma[row], B, g, active)
         for _ in range(iterations):
             if not posterior(B, g, y, lam[row], count, S, W, x, q):
-                break  # λ is too small for the precision in use: the last x stays
+                break  # λ is too small for this precision: keep the last x
             for l in range(count):
                 X[row, active[l]] = x[l] * scale
             settled, finish = True, finishing[row] > 0
@@ -216,8 +216,8 @@ def _sbl_rows(
             count = drop(B, g, active, count, FINISH_PRUNE if finish else prune, X[row])
             settled = settled and moved <= tol
             if update == 0 and (settled or finish):
-                # EM has chosen the support, but leaves small γ that fade like 1/t and a bias of λ; MacKay's update
-                # with λ → 0 ends both in a few steps.
+                # EM has found the support, but small γ decay only like 1/t, and λ causes a bias; MacKay's update with
+                # λ → 0 removes both in a few steps.
                 finishing[row] += 1
                 settled = finishing[row] > FINISH_ITERATIONS
             if settled:

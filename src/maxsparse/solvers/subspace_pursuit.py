@@ -1,4 +1,4 @@
-"""Subspace pursuit: greedy like OMP, but a whole support at a time, and it can take atoms back."""
+"""Subspace pursuit: greedy like OMP, but a whole support at a time, and atoms can be removed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def subspace_pursuit(
     progress: bool = False,
     callback: Callback | None = None,
 ) -> Result:
-    r"""Subspace pursuit: add the k atoms that resemble the residual most, refit, keep the k largest, refit.
+    r"""Subspace pursuit: add the k atoms most correlated with the residual, refit, keep the k largest, refit.
 
     .. math:: \tilde S = S^{(t)} \cup \mathrm{top}_k |\Phi^\top r^{(t)}|, \qquad
               S^{(t+1)} = \mathrm{top}_k |\Phi_{\tilde S}^\dagger y|
@@ -68,7 +68,7 @@ def subspace_pursuit(
 
     See Also
     --------
-    omp : One atom at a time, never taken back.
+    omp : One atom at a time, never removed.
 
     References
     ----------
@@ -153,7 +153,7 @@ def _pursuit_rows(
             least_squares(Y[row], atoms, chosen, kept, L, x, r)
             spent[row] += 1
             fresh = np.sqrt(residual_into(Y[row], atoms, chosen, x, kept, r))
-            if fresh >= residual:  # no better: the support before this iteration is the answer
+            if fresh >= residual:  # no improvement: return the previous support
                 done[row] = True
                 break
             residual = fresh
