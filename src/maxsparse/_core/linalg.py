@@ -63,12 +63,12 @@ def _times_rows(piece: int, pieces: int, Y: NDArray[Any], matrix: NDArray[Any], 
             for row in range(first, last, 4):
                 count = min(4, last - row)
                 rows[:count] = Y[row : row + count]
-                _four_rows(rows, tile, sums)
+                four_rows(rows, tile, sums)
                 out[row : row + count, start : start + width] = sums[:count, :width]
 
 
 @kernel(fast=True)
-def _four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
+def four_rows(Y: NDArray[Any], tile: NDArray[Any], out: NDArray[Any]) -> None:
     """Set out = Y @ tile for four rows, so that one load of `tile` serves four."""
     n = tile.shape[0]
     y0, y1, y2, y3 = Y[0], Y[1], Y[2], Y[3]

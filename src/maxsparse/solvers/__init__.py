@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time every registered
     from maxsparse.solvers.reweighted_l1 import reweighted_l1
     from maxsparse.solvers.sbl import sbl
     from maxsparse.solvers.subspace_pursuit import subspace_pursuit
+    from maxsparse.solvers.vamp import vamp
 
 METHODS = SOLVERS  # by name; print it for what each does
 
@@ -49,6 +50,7 @@ __all__ = [
     "solve",
     "solve_in_batches",
     "subspace_pursuit",
+    "vamp",
 ]
 
 # Not `__getattr__`: a module and its function share their name, and whichever is bound last is the one that is found.
