@@ -1,7 +1,7 @@
 """Compare ways to train a network: losses, presets, structures, one run per process.
 
 python benchmarks/accuracy.py run residual --minutes 30      # train and test one of CONFIGURATIONS; resumes by itself
-python benchmarks/accuracy.py budget residual lstm-unit      # how many signals half an hour on two cores is
+python benchmarks/accuracy.py budget residual lstm-unit      # number of signals in half an hour on two cores
 python benchmarks/accuracy.py solve ista                     # a solver on the same test signals
 python benchmarks/accuracy.py table                          # all results so far, as accuracy.json and accuracy.png
 
@@ -185,7 +185,7 @@ def write(folder: Path, label: str, result: dict) -> None:
 
 
 def solve(arguments: argparse.Namespace) -> None:
-    """Test a solver on the signals that the networks are tested on; those that need d are told it."""
+    """Test a solver on the signals that the networks are tested on; those that need d are given it."""
     Phi, method = dictionary(), arguments.method
 
     def magnitudes(Y: np.ndarray, d: int) -> np.ndarray:

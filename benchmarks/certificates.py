@@ -1,10 +1,10 @@
-"""No certificate may be false: count those that are, over everything that could make one so.
+"""Count false certificates, over problems chosen to provoke them; there must be none.
 
     python benchmarks/certificates.py --signals 1000000
 
-Every dictionary is a case of its own, drawn from its number: kind, size, conditioning, scales, dtype, amplitudes, and
-what the signals are. Cases are noted as they are done, so that the same command goes on where it was stopped; what was
-noted under another rule of certification does not count.
+Every dictionary is one case, generated from its number: kind, size, conditioning, scales, dtype, amplitudes and
+signals. Finished cases are recorded, so that the same command resumes; cases of another version of the certificate do
+not count.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def count(number, budget):
     truth = np.zeros(result.coef.shape, dtype=bool) if X is None else X != 0
     right = (result.support == truth).all(axis=1) & (X is not None)
     other = result.certified & ~right
-    # Fewer nonzeros than what was drawn, and y explained to its roundings: what was drawn was not the sparsest x.
+    # Fewer nonzeros than what was drawn, and y explained up to rounding errors: the x drawn was not the sparsest one.
     sparser = other & (np.count_nonzero(result.coef, axis=1) < (truth.sum(axis=1) if X is not None else Phi.shape[0]))
     return {
         "rule": RULE,

@@ -1,8 +1,8 @@
-"""What 8-bit layers cost: accuracy and size of an exported network, before and after.
+"""The cost of 8-bit layers: accuracy and size of an exported network, before and after.
 
 maxsparse fit Phi.npy -o model.safetensors --network residual --samples 500000
 python benchmarks/export.py model.safetensors
-Fills results/export.json. The signals are fresh ones of the model's dictionary, the same for both files.
+Fills results/export.json. The signals are new ones of the model's dictionary, the same for both files.
 """
 
 from __future__ import annotations

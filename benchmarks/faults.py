@@ -1,10 +1,10 @@
-"""Kill -9 at random moments of training, of recover and of reproduce: each goes on, and ends with the same bytes.
+"""Kill -9 at random moments of training, recover and reproduce: each resumes, with byte-identical results.
 
     python benchmarks/faults.py --kills 50
 
-Every job runs in a process of its own, which is killed after a random share of the time that the job takes when nobody
-kills it; the same job begun again finds what is left and goes on. After five kills it may end, and every file that it
-has written is compared with those of the undisturbed run. Times of day and seconds in results.json are left out.
+Every job runs in a separate process, which is killed after a random share of its usual time; the same job then resumes.
+After at most five kills it may finish, and every file is compared with those of an undisturbed run, except for dates
+and durations in results.json.
 """
 
 from __future__ import annotations

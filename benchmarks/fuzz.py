@@ -1,12 +1,12 @@
-"""Damaged and hostile files: nothing but clear errors, and never more memory than is allowed.
+"""Damaged and hostile files: only clear errors, and never more memory than allowed.
 
     python benchmarks/fuzz.py --inputs 200000
 
-Every input is a whole file, mutated from a small good one (bits, bytes, lengths, numbers in headers, splices), drawn
-from its number. Inputs run in child processes that may not take more than ``--megabytes`` over what they start with,
-nor more than a minute for one, so that a crash of a decoder or a header that is believed shows. A file that is read
-without complaint counts as accepted. Pieces of a thousand inputs are noted as they are done: the same command goes on
-where it was stopped, as long as neither the code nor the libraries have changed.
+Every input is a file mutated from a small valid one (bits, bytes, lengths, numbers in headers, splices), generated from
+its number. Inputs run in child processes limited to ``--megabytes`` above their initial memory and to a minute per
+input, so that crashes of decoders and oversized allocations are detected. A file read without an error counts as
+accepted. Finished pieces of a thousand inputs are recorded: the same command resumes, if code and libraries have not
+changed.
 """
 
 from __future__ import annotations

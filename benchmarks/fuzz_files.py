@@ -1,4 +1,4 @@
-"""Small good files of every kind that the package reads, and ways to damage them; benchmarks/fuzz.py runs them."""
+"""Small valid files of every kind that the package reads, and ways to damage them; used by benchmarks/fuzz.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long run has done so far, one line of JSON each: the same command goes on where it was stopped."""
+"""The journal of a long run, one line of JSON per finished piece: the same command resumes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Mixed calls of recover and solve for half an hour: memory stays flat, and no thread or file handle is left behind.
+"""Mixed calls of recover and solve for half an hour: memory stays constant, and no thread or file handle leaks.
 
     python benchmarks/long_run.py --minutes 30
 
 One process, with pauses between the calls. Dictionaries, sizes, types of numbers, methods, noise, threads and model
-files change from call to call; every few seconds the resident memory, the threads and the open files are noted.
+files change from call to call; every few seconds the resident memory, the threads and the open files are recorded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Speed of the networks: share of the matrix-product rate of this machine, and the paper's runtime table.
+"""Speed of the networks: share of the matrix-multiplication rate of this machine, and the paper's runtime table.
 
 python benchmarks/networks.py [--threads 1] [--output benchmarks/results/networks.json]
 
-Rates are floating-point operations of the matrix products alone, divided by the rate of one large single-precision
+Rates count floating-point operations of the matrix products only, divided by the rate of one large single-precision
 product measured right before, so that the figure does not depend on the machine. With one thread the clock counts the
 processor time of that thread, so that other work on the machine disturbs less.
 """

@@ -1,9 +1,9 @@
 """Accuracy against time per signal: every method on one dictionary, and the table of the guide.
 
-python benchmarks/recovery.py --signals 1000             the authors' dictionary if its file is there, and fresh ones
+python benchmarks/recovery.py --signals 1000             the authors' dictionary if its file exists, and new ones
 python benchmarks/recovery.py --picture recovery.png     also draws accuracy against time
-Time is the processor time of all threads, so that a busy machine does not count against a method; "ms" is what the
-clock says, to be read on a machine with nothing else to do.
+Time is the processor time of all threads, so that a busy machine does not count against a method; "ms" is wall time,
+meaningful only on an idle machine.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Speed of the solvers as ratios against peers, measured in one interleaved run.
+"""Speed of the solvers as ratios to peers, measured in one interleaved run.
 
 python benchmarks/solvers.py                  # everything, to benchmarks/results/solvers.json and a plot
 python benchmarks/solvers.py --only omp l1    # some of it
 python benchmarks/solvers.py --quick          # small batches, to see that it runs
 
 Peers come with ``pip install -e '.[bench]'`` (``make bench`` does it). Every round runs ours and the peers one after
-the other; the medians over the rounds are compared, so that a busy machine slows all of them alike.
+the other; the medians over the rounds are compared, so that a busy machine affects all of them equally.
 """
 
 from __future__ import annotations

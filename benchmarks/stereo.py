@@ -2,8 +2,8 @@
 
     python benchmarks/stereo.py bunny materials real rig speed memory
 
-Every part writes its figures to benchmarks/results/stereo.json. The real photographs are looked up in the folder that
-the environment variable MAXSPARSE_DATA names, else in ./data; without them the part says so and is left out.
+Every part writes its figures to benchmarks/results/stereo.json. The real photographs are read from the folder in
+the environment variable MAXSPARSE_DATA, else from ./data; without them the part is skipped with a message.
 """
 
 from __future__ import annotations

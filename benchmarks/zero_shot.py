@@ -1,7 +1,7 @@
-"""The bundled networks, all passes, on dictionaries they never saw, against whitened SBL; with noise, SBL and l1.
+"""The bundled networks, all passes, on unseen dictionaries, against whitened SBL; with noise, SBL and l1.
 
 python benchmarks/zero_shot.py --signals 200
-python benchmarks/zero_shot.py --tuned 6        then also tuned to one dictionary for so many minutes
+python benchmarks/zero_shot.py --tuned 6        also fine-tuned to one dictionary for this many minutes
 """
 
 from __future__ import annotations

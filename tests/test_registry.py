@@ -97,7 +97,7 @@ def test_unknown_names_are_guessed():
     for wrong, meant in (("OMP", "omp"), ("reweighted-l1", "reweighted_l1"), ("subspacepursuit", "subspace_pursuit")):
         with pytest.raises(ValueError, match=f"there is no method '{wrong}'; did you mean '{meant}'"):
             ms.solve(np.eye(2), np.eye(2), method=wrong)
-    with pytest.raises(ValueError, match=r"there is no method 'magic'\. Known are: omp, subspace_pursuit, "):
+    with pytest.raises(ValueError, match=r"there is no method 'magic'\. Available: omp, subspace_pursuit, "):
         ms.solve(np.eye(2), np.eye(2), method="magic")
     with pytest.raises(
         ValueError, match=r"has no option 'max_itr'; did you mean 'max_iter'\? Its options are: update, "

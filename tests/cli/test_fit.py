@@ -156,7 +156,7 @@ def test_two_processes_learn_what_one_learns(Phi, tmp_path):
         ([], "is missing; give a dictionary"),
         (["PHI", "--network", "residual", "--preset", "nonsense"], "must be one of paper"),
         (["PHI", "--network", "residual", "--set", "width"], "is not NAME=VALUE"),
-        (["PHI", "--network", "nonsense"], "there is no network 'nonsense'. Known are: learned_sbl, residual"),
+        (["PHI", "--network", "nonsense"], "there is no network 'nonsense'. Available: learned_sbl, residual"),
         (["PHI", "--network", "residual", "--sparsity", "a:b"], "neither a number nor LOW:HIGH"),
         (["PHI", "--resume"], "value for PHI: is already in the checkpoint"),
         (["--resume", "--samples", "9"], "value for --samples: is already in the checkpoint"),

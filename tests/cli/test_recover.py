@@ -153,7 +153,7 @@ def test_info_of_a_dictionary_and_of_models(files):
         (["recover", "Phi.npy", "Y.npy"], "Missing option"),
         (
             ["solve", "Phi.npy", "Y.npy", "-o", "o.npz", "--method", "magic"],
-            "there is no method 'magic'. Known are: omp",
+            "there is no method 'magic'. Available: omp",
         ),
         (["solve", "Phi.npy", "Y.npy", "-o", "o.npz", "--set", "x"], "is not NAME=VALUE"),
         (["recover", "Phi.npy", "Y.npy", "-o", "-", "--json"], "cannot be combined with answers on standard output"),

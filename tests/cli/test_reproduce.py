@@ -83,7 +83,7 @@ def test_list():
         ([], "is missing; name an experiment"),
         (["rank-on"], "did you mean 'rank-one'"),
         (["rank-one", "--preset", "huge"], "'huge' is not one of smoke"),
-        (["rank-one", "--methods", "nonsense"], "there is no method 'nonsense'. Known are: iht"),
+        (["rank-one", "--methods", "nonsense"], "there is no method 'nonsense'. Available: iht"),
         (["rank-one", "--methods", ","], "name at least one method"),
         (["rank-one", "--jobs", "0"], "should be"),
         (["rank-one", "--seeds", "0;1"], "'0;1' is not a list of numbers like 0,1,2"),

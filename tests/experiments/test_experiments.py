@@ -90,7 +90,7 @@ def test_stereo_takes_methods_and_seeds_one_by_one(output, tmp_path, monkeypatch
     )
     cells = results["tables"][0]["rows"][0]  # two draws of one method, one of the other
     assert ["±" in cell for cell in cells] == [False, True, False]
-    with pytest.raises(ValueError, match=r"there is no method 'ista'\. Known are: ls"):
+    with pytest.raises(ValueError, match=r"there is no method 'ista'\. Available: ls"):
         experiments.run("stereo", preset="smoke", methods=["ista"], output=tmp_path)
 
 

@@ -253,7 +253,7 @@ def test_names_are_checked(toy, tmp_path):
         experiments.run("toy", preset="huge", output=tmp_path)
     with pytest.raises(ValueError, match="'toy' compares no methods"):
         experiments.run("toy", methods=["iht"], output=tmp_path)
-    with pytest.raises(ValueError, match=r"there is no method 'nonsense'\. Known are: iht"):
+    with pytest.raises(ValueError, match=r"there is no method 'nonsense'\. Available: iht"):
         experiments.run("rank-one", preset="smoke", methods=["nonsense"], output=tmp_path)
     with pytest.raises(ValueError, match="jobs must be at least 1"):
         experiments.run("toy", jobs=0, output=tmp_path)

@@ -178,7 +178,7 @@ def test_a_dictionary_of_low_rank():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "nonsense"}, "there is no network 'nonsense'. Known are: learned_sbl, residual"),
+        ({"name": "nonsense"}, "there is no network 'nonsense'. Available: learned_sbl, residual"),
         ({"depth": 5}, "depth must be even"),
         ({"width": 0}, "width must be from 1"),
         ({"residual": "False"}, "residual must be True or False, got 'False'"),

@@ -77,7 +77,7 @@ def test_what_is_missing_is_said(Phi, batch):
         untrained.recover(Y)
     with pytest.raises(ValueError, match="set the training budget"):
         untrained.fit()
-    with pytest.raises(ValueError, match=r"Known are: learned_sbl, residual, .*; or give an object with scores"):
+    with pytest.raises(ValueError, match=r"Available: learned_sbl, residual, .*; or give an object with scores"):
         ms.SparseRecoverer(Phi, network="resnet").fit(minutes=1)
     with pytest.raises(ValueError, match="minutes= only"):
         ms.SparseRecoverer(Phi).fit(samples=10)

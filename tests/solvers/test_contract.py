@@ -290,7 +290,7 @@ def test_solve_by_name(problem):
         ms.solve(Phi, Y, method="omp", sparsity=2).coef, ms.solvers.omp(Phi, Y, sparsity=2, precondition=True).coef
     )
     np.testing.assert_array_equal(ms.solve(Phi, Y).coef, ms.solvers.sbl(Phi, Y, precondition=True).coef)
-    with pytest.raises(ValueError, match=r"there is no method 'magic'\. Known are: omp, "):
+    with pytest.raises(ValueError, match=r"there is no method 'magic'\. Available: omp, "):
         ms.solve(Phi, Y, method="magic")
 
 

@@ -329,7 +329,7 @@ class Registry(Mapping[str, Any]):
 def unknown(kind: str, name: Any, known: Iterable[str]) -> str:
     """Say that there is no such name, which one may be meant, and which there are."""
     names = list(known)
-    return f"there is no {kind} {name!r}{_meant(name, names)} Known are: {', '.join(names)}"
+    return f"there is no {kind} {name!r}{_meant(name, names)} Available: {', '.join(names)}"
 
 
 def _meant(name: Any, known: Collection[str]) -> str:

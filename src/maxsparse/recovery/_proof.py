@@ -149,7 +149,7 @@ def _within(
     x: NDArray[Any],
     r: NDArray[Any],
 ) -> bool:
-    """Tell whether least squares on the support is proven to be within epsilon; r becomes its residual."""
+    """Return whether least squares on the support is proven to be within epsilon; r becomes its residual."""
     k, n = len(support), len(y)
     least_squares(y, atoms, support, k, np.empty((k, k)), x, r)
     residual = np.sqrt(residual_into(y, atoms, support, x, k, r))

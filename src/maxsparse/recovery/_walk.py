@@ -26,7 +26,7 @@ from maxsparse.recovery._tableau import (
 from maxsparse.recovery.refit import Problem, refit, tolerance
 
 OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
-RESTART = 100  # steps on one tableau: few enough for its roundings, many enough for its price
+RESTART = 100  # steps on one tableau: few enough for its rounding errors, many enough for its cost
 SPARE = 3  # zeros that chance does not explain, before a refit is worth its time
 SMALLEST_PIVOT = 1e-2
 PROPOSALS = 200

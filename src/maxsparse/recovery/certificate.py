@@ -38,7 +38,7 @@ ARGUMENTS = ("", "generic", "spark")
 CHANCE = 1e-9
 LARGEST_DENOMINATOR = 8
 PROPORTION = (1e-9, 1e-6)  # how close to a simple fraction a ratio of magnitudes is no accident: well, badly known
-MARGIN = 80.0  # between the largest residual that roundings explain and the smallest of a neighbouring support
+MARGIN = 80.0  # between the largest residual due to rounding and the smallest of a neighbouring support
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,7 @@ def decode_noisy(
     nonzeros = np.maximum((p * np.sum(Phi**2, axis=0)).sum(axis=1), np.sum(Phi**2, axis=0).min())
     signal = np.maximum(power - n * noise**2, 0.1 * power) / nonzeros
     gamma = np.where(kept, belief, 0.0) * signal[:, None]
-    ridge = np.maximum(noise**2, np.finfo(np.float64).eps * power)  # a noise below the roundings leaves S singular
+    ridge = np.maximum(noise**2, np.finfo(np.float64).eps * power)  # below the rounding error S would be singular
     S = np.matmul(Phi * gamma[:, None, :], Phi.T) + ridge[:, None, None] * np.eye(n)
     return np.asarray(gamma * times(np.linalg.solve(S, Y[:, :, None])[:, :, 0].copy(), Phi))
 

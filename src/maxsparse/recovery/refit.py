@@ -46,7 +46,7 @@ def prepare(
     W, D = preconditioner or theory.precondition(exact)
     Q = np.ascontiguousarray(W @ exact * D)
     weakest = float(1.0 / np.linalg.norm(W, 2))
-    condition = float(np.linalg.norm(exact, 2)) / weakest  # whitening multiplies roundings by it
+    condition = float(np.linalg.norm(exact, 2)) / weakest  # whitening multiplies rounding errors by it
     return Problem(
         np.ascontiguousarray(exact.T),
         W,
