@@ -1,4 +1,4 @@
-"""Generate the result blocks of the documentation pages from results/laptop/NAME/results.json.
+"""Generate the result blocks of the documentation pages from results/PRESET/NAME/results.json, day before laptop.
 
 Run it after an experiment: ``python docs/fill.py``. A test checks that the pages are up to date. A page may contain
 
@@ -19,7 +19,8 @@ from typing import Any
 from measured import BENCHMARK_BLOCKS, table
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS.parent / "results" / "laptop"
+RESULTS = DOCS.parent / "results"
+SHOWN = ("day", "laptop")  # the preset that a page shows: the first that was run
 BENCHMARKS = DOCS.parent / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- (results|experiment): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -32,17 +33,38 @@ def plain(text: str) -> str:
 
 def read(name: str) -> dict[str, Any] | None:
     """Return the results of one experiment, None if it was not run."""
-    path = RESULTS / name / "results.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    for preset in SHOWN:
+        path = RESULTS / preset / name / "results.json"
+        if path.is_file():
+            return json.loads(path.read_text(encoding="utf-8"))
+    return None
 
 
 def claims_of(results: dict[str, Any]) -> str:
-    """Return the claims next to the measurements."""
+    """Return the claims next to the measured results, and the comparisons behind them folded away."""
     rows = [
-        [f"{plain(c['claim'])} *({c['where']})*", plain(c["measured"]), f"**{c['verdict']}**"]
+        [
+            f"{plain(c['claim'])} *({c['where']})*",
+            plain(f"{c['measured']} {c.get('because', '')}".strip()),
+            f"**{c['verdict']}**",
+        ]
         for c in results["claims"]
     ]
-    return table(["the paper claims", "measured", "verdict"], rows)
+    parts = [table(["the paper claims", "measured", "verdict"], rows)]
+    compared = [c for c in results["claims"] if "table" in c]
+    if compared:
+        inner = [
+            "\n\n".join(
+                [
+                    f"*{plain(c['claim'])}*",
+                    table(c["table"]["header"], c["table"]["rows"]),
+                    plain(c["table"]["caption"]),
+                ]
+            )
+            for c in compared
+        ]
+        parts.append("<details><summary>Comparisons</summary>\n\n" + "\n\n".join(inner) + "\n\n</details>")
+    return "\n\n".join(parts)
 
 
 def tables_of(results: dict[str, Any]) -> list[str]:
@@ -76,9 +98,9 @@ def section(name: str) -> str:
     """Return the full section of one experiment."""
     results = read(name)
     if results is None:
-        return f"**Not run.** `maxsparse reproduce {name} --preset laptop` runs it; then `python docs/fill.py`."
+        return f"**Not run.** `maxsparse reproduce {name} --preset day` runs it; then `python docs/fill.py`."
     pictures = [
-        f"![{plain(figure['caption'])}](../results/laptop/{name}/{figure['name']}.png)\n\n*{plain(figure['caption'])}*"
+        f"![{plain(figure['caption'])}](../results/{results['preset']}/{name}/{figure['name']}.png)\n\n*{plain(figure['caption'])}*"
         for figure in results["figures"]
     ]
     head = f"{results['paper']}. {plain(results['about'])}"

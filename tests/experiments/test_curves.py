@@ -5,8 +5,9 @@ import pytest
 
 import maxsparse as ms
 from maxsparse.experiments import Data, Record
-from maxsparse.experiments.curves import decoded, duel
+from maxsparse.experiments.curves import decoded
 from maxsparse.experiments.curves import test_rng as rng_of
+from maxsparse.experiments.duels import duel
 from maxsparse.experiments.phase import weak_threshold
 
 
@@ -19,7 +20,7 @@ def test_a_duel_counts_what_the_number_of_signals_can_tell():
     assert [cell[0] for cell in found.cells] == [2, 3, 4]  # d = 1 is left out
     assert (found.ahead, found.behind) == ([2], [4])
     assert found.mean == pytest.approx((0.1 + 0.0 - 0.2) / 3)
-    assert str(found) == "ahead at 1, level at 1, behind at 1 of 3 d"
+    assert found.row == ["0.533", "0.567", "2", "3", "4", "–"]
     few = duel(curve([0.0, 0.9, 0.5, 0.2]), curve([1.0, 0.8, 0.5, 0.4]), "strict", 10)
     assert (few.ahead, few.behind) == ([], [])
 
@@ -27,7 +28,7 @@ def test_a_duel_counts_what_the_number_of_signals_can_tell():
 def test_a_duel_leaves_out_where_both_recover_all_or_nothing():
     found = duel(curve([1.0, 0.5, 0.0], 2), curve([0.995, 0.2, 0.005], 2), "strict", 100_000)
     assert (found.ahead, found.behind, found.higher) == ([3], [], True)
-    assert str(found) == "ahead at 1, level at 0, behind at 0 of 1 d, 2 left out"
+    assert found.row[2:] == ["3", "–", "–", "2, 4"]
     assert found.mean == pytest.approx((0.005 + 0.3 - 0.005) / 3)  # means are over all d
     assert duel(curve([0.0], 2), curve([0.0], 2), "strict", 10).higher is None
 

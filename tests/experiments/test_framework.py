@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from maxsparse import experiments
-from maxsparse.experiments import Claim, Data, Experiment, Method, Picture, Record, Table, registry
+from maxsparse.experiments import Claim, Data, Experiment, Method, Picture, Record, Table, basic, registry
 from maxsparse.experiments.experiment import all_below
 
 
@@ -249,7 +249,7 @@ def test_tables_are_markdown(toy, tmp_path):
 def test_names_are_checked(toy, tmp_path):
     with pytest.raises(ValueError, match="there is no experiment 'rank-on'; did you mean 'rank-one'"):
         experiments.run("rank-on")
-    with pytest.raises(ValueError, match="preset must be one of 'smoke', 'laptop', 'paper', got 'huge'"):
+    with pytest.raises(ValueError, match="preset must be one of 'smoke', 'laptop', 'day', 'paper', got 'huge'"):
         experiments.run("toy", preset="huge", output=tmp_path)
     with pytest.raises(ValueError, match="'toy' compares no methods"):
         experiments.run("toy", methods=["iht"], output=tmp_path)
@@ -363,20 +363,41 @@ def verdicts_of(name, curves):
     ],
 )
 def test_uniformly_higher_is_more_than_level(own, other, verdict):
-    curves = {**dict.fromkeys(("residual", "residual-raw"), own), **dict.fromkeys(("ista", "iht", "l1"), other)}
-    assert verdicts_of("basic", curves)["optimisers"] == verdict
-    assert verdicts_of("basic", curves)["learners"] == "untested"
+    curves = {"residual-raw": own, **dict.fromkeys(("ista", "iht"), other)}
+    found = verdicts_of("basic", curves)
+    assert found["optimisers"] == verdict
+    assert {found[key] for key in ("learners", "whitened", "exact")} == {"untested"}
 
 
-def test_a_claim_about_a_method_that_was_not_run_is_untested():
-    methods = ("residual", "residual-raw", "ista", "iht", "l1", "ista-net", "iht-net")
+def test_a_claim_is_judged_by_the_methods_it_names_and_by_no_other():
+    claims = {key: {name for pair in pairs for name in pair} for key, pairs in basic.DUELS.items()}
+    claims["modest"] = {"ista", "iht"}
+    methods = set().union(*claims.values())
     curves = {method: [0.9, 0.5, 0.2] if "residual" in method else [0.5, 0.2, 0.1] for method in methods}
-    assert set(verdicts_of("basic", curves).values()) <= {"holds", "does not hold"}
-    claims = {"modest": {"ista", "iht", "l1"}, "optimisers": {*methods[:5]}, "learners": {*methods[:2], *methods[5:]}}
+    curves["iht"] = [0.4, 0.1, 0.05]
+    assert set(verdicts_of("basic", curves).values()) == {"holds"}
     for method in methods:
         others = {name: values for name, values in curves.items() if name != method}
         untested = {key for key, verdict in verdicts_of("basic", others).items() if verdict == "untested"}
         assert untested == {key for key, needed in claims.items() if method in needed}
+        # A rival that is better undoes the claims that name it, and no other.
+        better = verdicts_of("basic", {**curves, method: [1.0, 0.9, 0.8]})
+        lost = {key for key, needed in claims.items() if method in needed and "residual" not in method}
+        assert {key for key, verdict in better.items() if verdict == "does not hold"} == lost, method
+
+
+def test_a_verdict_is_one_line_with_a_table_behind_it():
+    data = Data(
+        [*curve("residual-raw", [0.9, 0.5, 0.0]), *curve("ista", [0.5, 0.6, 0.0]), *curve("iht", [0.5, 0.1, 0.0])]
+    )
+    verdicts = {v.claim.key: v for v in experiments.get("basic").judge({"N": 500, "sparsities": [2, 3, 4]}, data)}
+    found = verdicts["optimisers"]
+    assert found.verdict == "does not hold"
+    assert found.measured == (
+        "Not higher than ISTA (2000 iterations) at d = 3 (strict); ISTA (2000 iterations) at d = 3 (loose)."
+    )
+    assert found.table.rows[0][1:] == ["strict", "0.467", "0.367", "2", "–", "3", "4"]
+    assert found.table.rows[2][1:] == ["strict", "0.467", "0.200", "2–3", "–", "–", "4"]
 
 
 @pytest.mark.parametrize(
@@ -401,8 +422,8 @@ def test_one_rival_is_not_all_of_them(name, measures, where, claims):
 
 
 def test_a_tie_outperforms_nothing():
-    judge = experiments.get("lstm").judge
-    tie = Data([*curve("lstm", [0.9, 0.4]), *curve("sbl", [0.9, 0.4])])
-    better = Data([*curve("lstm", [0.9, 0.4, 0.3]), *curve("sbl", [0.9, 0.2, 0.1])])
-    assert [v.verdict for v in judge({"N": 500}, tie)] == ["does not hold", "untested"]
-    assert [v.verdict for v in judge({"N": 500}, better)] == ["holds", "untested"]
+    tie = verdicts_of("lstm", {"lstm": [0.9, 0.4], "sbl": [0.9, 0.4]})
+    better = verdicts_of("lstm", {"lstm": [0.9, 0.4, 0.3], "sbl": [0.9, 0.2, 0.1]})
+    untested = dict.fromkeys(("sbl-convex", "sbl-mackay", "residual"), "untested")
+    assert tie == {"sbl": "does not hold", **untested}
+    assert better == {"sbl": "holds", **untested}

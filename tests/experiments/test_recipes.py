@@ -88,7 +88,8 @@ def test_methods_need_a_store(tmp_path):
 @pytest.mark.parametrize("preset", list(experiments.PRESETS))
 def test_one_residual_network_serves_five_experiments(preset):
     found = set()
-    for name in ("basic", "ablations", "distributions", "data-size", "runtime"):
+    names = ["basic", "runtime"], ["ablations", "distributions", "data-size"]
+    for name in names[0] + names[1] if preset != "day" else names[1]:
         experiment = experiments.get(name)
         settings = experiment.presets[preset]
         tasks = [t for t in experiment.tasks(settings, ["residual"]) if t["seed"] == 0 and t.get("d", 5) in (2, 5)]
@@ -165,3 +166,28 @@ def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, meth
     assert report.finished
     assert report.skipped == 0
     assert first[-1] < first[0]
+
+
+def test_a_network_of_the_zoo_is_used_unless_it_shall_be_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXSPARSE_ZOO", str(tmp_path / "zoo"))
+    (tmp_path / "zoo").mkdir()
+    options = {"preset": "smoke", "methods": ["residual"], "device": "cpu"}
+    first = experiments.run("basic", **options, output=tmp_path / "first")
+    assert first.pretrained == []
+    recipe = Training(PLANS["smoke"], 8, 16, 0, 1, (1, 2)).recipe("residual")
+    networks.add_pretrained("smoke-8x16", Store(tmp_path / "first" / ".networks").path(recipe))
+    assert Store(tmp_path).pretrained(recipe) == "smoke-8x16"
+    assert Store(tmp_path).pretrained(replace(recipe, samples=97)) is None
+    assert Store(tmp_path).pretrained(replace(recipe, changes={**recipe.changes, "learning_rate": 0.1})) is None
+    assert Store(tmp_path).pretrained(replace(recipe, hyperparameters={"depth": 6, "width": 16})) is None
+    fit = training.fit
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
+    second = experiments.run("basic", **options, output=tmp_path / "second")
+    assert second.pretrained == ["smoke-8x16"]
+    assert json.loads((second.folder / "results.json").read_text())["pretrained"] == ["smoke-8x16"]
+    monkeypatch.setattr(training, "fit", fit)
+    third = experiments.run("basic", **options, output=tmp_path / "second", train=True)
+    assert (third.resumed, third.pretrained) == (0, [])
+    results = json.loads((third.folder / "results.json").read_text())
+    assert results["command"] == "maxsparse reproduce basic --preset smoke --train --methods residual"
+    assert Store(tmp_path).read(recipe) == (tmp_path / "zoo" / "smoke-8x16.safetensors").read_bytes()

@@ -23,21 +23,28 @@ SEED = 0
 
 def info(
     path: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="MODEL_OR_PHI",
             help="Model file (.safetensors), or a dictionary (n, m): n measurements, m atoms "
             "(.npy, .npz, .mat, .csv, .parquet, .zarr).",
+            show_default=False,
         ),
-    ],
+    ] = None,
     signals: Annotated[int, typer.Option(min=0, help="Signals per sparsity for a trial recovery; 0 skips it.")] = 50,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the networks that come trained and exit.")] = False,
     as_json: Json = False,
 ) -> None:
     """Describe a dictionary or a model: coherence, guarantees, and a trial recovery.
 
     Example: maxsparse info Phi.npy
     """
+    if list_all:
+        _list(as_json)
+        return
+    if path is None:
+        raise typer.BadParameter("which model or dictionary? Give a file, or --list", param_hint="MODEL_OR_PHI")
     model = open_model(path, key)
     Phi = read_dictionary(path, key)
     figures: dict[str, Any] = {"file": str(path), "kind": "model" if is_model(path) else "dictionary"}
@@ -67,6 +74,33 @@ def info(
             _print_trial(curve, signals)
     if as_json:
         print_json(figures)
+
+
+def _list(as_json: bool) -> None:
+    """List the networks of the zoo with what they were trained on and their strict accuracy at training's end."""
+    from maxsparse.networks.zoo import pretrained_headers, zoo_folder
+
+    folder, found = zoo_folder(), {}
+    for name, header in pretrained_headers().items():
+        task, report = header["about"]["task"], header["about"]["report"]
+        found[name] = {
+            "network": header["network"],
+            "signals": report["samples"],
+            "amplitudes": task["amplitudes"],
+            "loss": task["loss"],
+            "strict": dict(zip(report["best"]["d"], report["best"]["strict"], strict=True)),
+        }
+    if as_json:
+        print_json({"folder": None if folder is None else str(folder), "networks": found})
+    elif not found:
+        typer.echo("There are none here: they are in the folder 'zoo' of the repository; MAXSPARSE_ZOO names its path.")
+    else:
+        width = max(map(len, found))
+        typer.echo(f"{folder}: ms.networks.pretrained(NAME)\n")
+        typer.echo(f"{'NAME':{width}}  million signals  s-acc at d = 1, 2, 3, 4, 5")
+        for name, figures in found.items():
+            strict = "  ".join(f"{figures['strict'].get(d, float('nan')):.3f}" for d in range(1, 6))
+            typer.echo(f"{name:{width}}  {figures['signals'] / 1e6:15.1f}  {strict}")
 
 
 def _about(model: SparseRecoverer) -> dict[str, Any]:

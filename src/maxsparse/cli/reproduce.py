@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,9 @@ def reproduce(
         str | None,
         typer.Argument(metavar="NAME", help=f"An experiment: {one_of([*EXPERIMENTS, 'all'])}", show_default=False),
     ] = None,
-    preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), laptop (minutes) or paper.")] = "laptop",
+    preset: Annotated[
+        str, typer.Option("--preset", help="smoke (seconds), laptop (minutes), day or paper.")
+    ] = "laptop",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all results.")] = Path("results"),
     methods: Annotated[
         str | None, typer.Option("--methods", help="Methods to run, separated by commas.", show_default=False)
@@ -37,6 +39,9 @@ def reproduce(
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Device for training: auto, cpu, cuda.")] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train all networks, including pretrained ones (preset day).")
+    ] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -61,7 +66,7 @@ def reproduce(
     figures = []
     try:
         for each, own in _with_methods(asked, _wanted_methods(methods, asked)):
-            outcome = experiments.run(each, methods=own, seeds=chosen, fresh=fresh, progress=True, **where)
+            outcome = experiments.run(each, methods=own, seeds=chosen, fresh=fresh, train=train, progress=True, **where)
             figures.append(_figures(each, outcome))
             if not as_json:
                 _print(each, outcome)
@@ -148,19 +153,31 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def _figures(name: str, outcome: Outcome) -> dict[str, Any]:
-    claims = [
-        {"claim": v.claim.text, "where": v.claim.where, "measured": v.measured, "verdict": v.verdict}
-        for v in outcome.verdicts
-    ]
+    from maxsparse.experiments.report import claim_json
+
+    claims = [claim_json(verdict) for verdict in outcome.verdicts]
     files = {"page": str(outcome.folder / "index.html"), "results": str(outcome.folder / "results.json")}
-    return {"name": name, "tasks": outcome.tasks, "resumed": outcome.resumed, "claims": claims, **files}
+    counts = {"tasks": outcome.tasks, "resumed": outcome.resumed, "pretrained": outcome.pretrained}
+    return {"name": name, **counts, "claims": claims, **files}
 
 
 def _print(name: str, outcome: Outcome) -> None:
     resumed = f", {outcome.resumed} of them from an earlier run" if outcome.resumed else ""
-    typer.echo(f"{name}: {outcome.tasks} tasks{resumed}\n")
+    typer.echo(f"{name}: {outcome.tasks} tasks{resumed}")
+    if outcome.pretrained:
+        typer.echo(f"Networks that come trained: {', '.join(outcome.pretrained)}; --train trains them anew.")
+    typer.echo()
     for verdict in outcome.verdicts:
         colour = {"holds": "green", "does not hold": "red"}.get(verdict.verdict, "yellow")
         typer.secho(f"  {verdict.verdict}", fg=colour, nl=False)
-        typer.echo(f": {verdict.claim.text}\n    {verdict.measured}")
+        typer.echo(f": {verdict.claim.text}\n    {f'{verdict.measured} {verdict.because}'.strip()}")
+        if verdict.table is not None:
+            _print_table(verdict.table.header, verdict.table.rows)
     typer.echo(f"\nPage: {outcome.folder / 'index.html'}")
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a small table, its columns as wide as they need."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    for row in (header, *rows):
+        typer.echo("      " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

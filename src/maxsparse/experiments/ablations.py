@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from maxsparse._core.registry import EXPERIMENTS
-from maxsparse.experiments.curves import Curves, duel, sizes
+from maxsparse.experiments import registry
+from maxsparse.experiments.curves import Curves, reason, sizes
 from maxsparse.experiments.data import Data
+from maxsparse.experiments.duels import compare
 from maxsparse.experiments.experiment import Claim, Verdict
+from maxsparse.experiments.training_plans import PLANS
 
 CHANGES = {"plain": "residual-plain", "helu": "residual-helu", "squares": "residual-squares"}
 
@@ -20,9 +23,11 @@ class Ablations(Curves):
 
     paper = "Section 7.3, Figure 4"
     about = (
-        "The residual network of experiment basic against three networks with one change each: no "
-        "residual connections; HELU_σ (σ = 0.2) in place of ReLU; squared error on x* in place of the softmax loss, "
-        "with the support from magnitudes. Same signals, same number of steps, no tuning."
+        "A residual network against three networks that differ from it in one thing each: no residual connections; "
+        "HELU_σ (σ = 0.2) in place of ReLU; squared error on x* in place of the softmax loss, with the support read "
+        "from magnitudes. Same signals, same number of steps, no tuning of any of them. The day preset has the paper's "
+        "20 layers and 600,000 signals each, on one dictionary: the differences are more than ten standard errors. The "
+        "laptop preset has 8 layers, which train well without residual connections too."
     )
     claims = (
         Claim("plain", "Performance degrades without residual connections.", "Section 7.3"),
@@ -30,20 +35,23 @@ class Ablations(Curves):
         Claim("squares", "Performance degrades with a least-squares loss.", "Section 7.3"),
     )
     methods = ("residual", *CHANGES.values())
-    presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "paper")}  # noqa: RUF012  # read only
+    presets = {  # noqa: RUF012  # read only
+        "smoke": sizes("smoke"),
+        "laptop": sizes("laptop"),
+        "day": sizes("day", training=PLANS["day, short"]),
+        "paper": sizes("paper"),
+    }
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare mean accuracies over d ≥ 2; every change must lower both."""
+        """Compare every change with the original."""
+        labels = registry.methods()
         verdicts = []
         for key, method in CHANGES.items():
-            own, other = data.select(method="residual"), data.select(method=method)
-            strict, loose = (duel(own, other, measure, settings["N"]) for measure in ("strict", "loose"))
-            holds = None if not strict.cells else bool(strict.mean > 0 and loose.mean > 0 and not strict.behind)
-            measured = "; ".join(
-                f"mean {name} accuracy over d ≥ 2: {found.means[1]:.3f} with the change, {found.means[0]:.3f} without "
-                f"(the original is {found})"
-                for name, found in (("strict", strict), ("loose", loose))
-            )
-            measured = f"{measured[0].upper()}{measured[1:]}."
-            verdicts.append(self.verdict(key, measured, holds))
+            if untested := self.untested(key, data, ("residual", method)):
+                verdicts.append(untested)
+                continue
+            names = labels["residual"].label, labels[method].label
+            curves = data.select(method="residual"), data.select(method=method)
+            measured, higher, table = compare({names: curves}, settings["N"])
+            verdicts.append(self.verdict(key, measured, higher, table, reason(settings)))
         return verdicts

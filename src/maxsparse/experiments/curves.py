@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -18,31 +17,15 @@ from maxsparse.experiments.methods import Method, Problem
 from maxsparse.experiments.recipes import Recipe
 from maxsparse.experiments.training_plans import PLANS, Training
 
-__all__ = [
-    "RULE",
-    "Curves",
-    "Duel",
-    "accuracies",
-    "all_higher",
-    "decoded",
-    "duel",
-    "sizes",
-    "standard_error",
-    "test_rng",
-]
-
-FLOOR, CEILING = 0.005, 0.995
-RULE = (
-    "Higher means: behind at no d ≥ 2, ahead at more than half. Level means within two standard errors. Left out: "
-    f"both at most {FLOOR} or at least {CEILING}."
-)
+__all__ = ["Curves", "accuracies", "decoded", "reason", "sizes", "test_rng"]
 
 
 def sizes(preset: str, **more: Any) -> dict[str, Any]:
-    """Return the settings that these experiments have in common: the problem of Section 7.2 in three sizes."""
+    """Return the settings that these experiments have in common: the problem of Section 7.2 in four sizes."""
     common = {
         "smoke": {"n": 8, "m": 16, "sparsities": [1, 2], "N": 20, "seeds": [0]},
         "laptop": {"n": 20, "m": 100, "sparsities": list(range(1, 11)), "N": 500, "seeds": [0, 1, 2]},
+        "day": {"n": 20, "m": 100, "sparsities": list(range(1, 11)), "N": 2000, "seeds": [0]},
         "paper": {"n": 20, "m": 100, "sparsities": list(range(1, 11)), "N": 100_000, "seeds": [0, 1, 2]},
     }
     return {**common[preset], "training": PLANS[preset], **more}
@@ -143,6 +126,13 @@ class Curves(Experiment):
         return Table(measure, caption, ["d", *map(str, positions)], rows)
 
 
+def reason(settings: dict[str, Any]) -> str:
+    """Say why a claim about networks may fail: those of the laptop preset are small and trained for a minute."""
+    if settings.get("training") != PLANS["laptop"]:
+        return ""
+    return "This is the reproduction: small networks, trained for a minute; the day preset judges the claim."
+
+
 def _cell(data: Data, measure: str) -> str:
     """Return a mean accuracy, or why there is none."""
     if data.unique("diverged"):
@@ -179,67 +169,3 @@ def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
     from maxsparse.recovery.refit import prepare
 
     return decode_exact(prepare(Phi, float(np.finfo(np.float64).eps)), np.ascontiguousarray(Y), scores)[0]
-
-
-class Duel:
-    """Where one curve is ahead of another by more than the statistical error of the test signals.
-
-    If both recover almost nothing or almost everything, they are neither ahead nor level nor behind.
-    """
-
-    def __init__(self, cells: list[tuple[int, float, float, float]]) -> None:
-        self.cells = cells  # d, first, second, standard error of the difference
-        self.telling = [cell for cell in cells if max(cell[1:3]) > FLOOR and min(cell[1:3]) < CEILING]
-        self.ahead = [d for d, a, b, error in self.telling if a - b > 2.0 * error]
-        self.behind = [d for d, a, b, error in self.telling if b - a > 2.0 * error]
-
-    @property
-    def higher(self) -> bool | None:
-        """Whether the first is behind nowhere and ahead at more than half of the d that count; None if none does."""
-        return not self.behind and 2 * len(self.ahead) > len(self.telling) if self.telling else None
-
-    @property
-    def means(self) -> tuple[float, float]:
-        """Means of both over d; NaN if nothing was compared."""
-        if not self.cells:
-            return math.nan, math.nan
-        return float(np.mean([a for _, a, _, _ in self.cells])), float(np.mean([b for _, _, b, _ in self.cells]))
-
-    @property
-    def mean(self) -> float:
-        """Mean difference over d; NaN if nothing was compared."""
-        first, second = self.means
-        return first - second
-
-    def __str__(self) -> str:
-        even = len(self.telling) - len(self.ahead) - len(self.behind)
-        left_out = len(self.cells) - len(self.telling)
-        more = f", {left_out} left out" if left_out else ""
-        return (
-            f"ahead at {len(self.ahead)}, level at {even}, behind at {len(self.behind)} of {len(self.telling)} d{more}"
-        )
-
-
-def duel(first: Data, second: Data, measure: str, signals_per_point: int, *, start: int = 2) -> Duel:
-    """Compare two curves at every d from `start` on."""
-    cells = []
-    for d in sorted(set(first.unique("d")) & set(second.unique("d"))):
-        a, b = first.values(measure, d=d), second.values(measure, d=d)
-        if d >= start and a.size and b.size:
-            cells.append((d, float(a.mean()), float(b.mean()), standard_error(a, b, signals_per_point)))
-    return Duel(cells)
-
-
-def all_higher(duels: Sequence[Duel]) -> bool | None:
-    """Return whether the first curve is higher in every comparison that counts; None if none does."""
-    found = [duel.higher for duel in duels if duel.higher is not None]
-    return all(found) if found else None
-
-
-def standard_error(a: FloatArray, b: FloatArray, signals_per_point: int) -> float:
-    """Return the standard error of the difference of two mean accuracies, one value per seed each.
-
-    A share p of N signals has variance p(1 − p)/N at most, also for loose accuracy, whose terms lie in [0, 1].
-    """
-    variances = (mean * (1.0 - mean) / values.size for values in (a, b) for mean in [values.mean()])
-    return math.sqrt(sum(variances) / signals_per_point)

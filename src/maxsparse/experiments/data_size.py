@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from maxsparse._core.registry import EXPERIMENTS
-from maxsparse.experiments.curves import Curves, duel, sizes
+from maxsparse.experiments.curves import Curves, sizes
 from maxsparse.experiments.data import Data
+from maxsparse.experiments.duels import compare
 from maxsparse.experiments.experiment import Claim, Verdict
 from maxsparse.experiments.methods import Method
-from maxsparse.experiments.training_plans import Training
+from maxsparse.experiments.training_plans import PLANS, Training
 
 
 @EXPERIMENTS.register("data-size", summary="One and ten times the training signals", order=30)
@@ -19,15 +20,16 @@ class DataSize(Curves):
 
     paper = "Section 7.3, Figure 3"
     about = (
-        "The residual network of experiment basic. In the laptop preset, 10× is that network, trained on every "
-        "signal once, and 1× is trained for the same number of steps on a tenth of the signals, each used ten times: "
-        "only the amount of data differs. The paper preset has 600,000 and 6,000,000 signals, 150 epochs of each."
+        "The residual network of experiment basic (laptop) or ablations (day). 10× is that very network, which sees "
+        "every signal once, and 1× is trained for as many steps on a tenth of the signals, each seen ten times: only "
+        "the amount of data differs. The paper preset has 600,000 and 6,000,000 signals, 150 epochs of each."
     )
     claims = (Claim("more", "More training data further boosts accuracy.", "Section 7.3"),)
     methods = ("residual",)
     presets = {  # noqa: RUF012  # read only
         "smoke": sizes("smoke", shares=[0.5, 1.0]),
         "laptop": sizes("laptop", shares=[0.1, 1.0]),
+        "day": sizes("day", training=PLANS["day, short"], shares=[0.1, 1.0]),
         "paper": sizes("paper", shares=[1.0, 10.0]),
     }
 
@@ -46,14 +48,9 @@ class DataSize(Curves):
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare the largest amount with the smallest."""
         low, high = min(settings["shares"]), max(settings["shares"])
-        chosen = data.select(method="residual")
-        strict, loose = (
-            duel(chosen.select(share=high), chosen.select(share=low), measure, settings["N"])
-            for measure in ("strict", "loose")
-        )
-        holds = None if not strict.cells else bool(strict.mean > 0 and loose.mean > 0 and not strict.behind)
-        measured = (
-            f"{high / low:g} times the data adds {strict.mean:.3f} to strict accuracy on average over d ≥ 2 "
-            f"({strict}) and {loose.mean:.3f} to loose accuracy ({loose})."
-        )
-        return [self.verdict("more", measured, holds)]
+        more, less = (data.select(method="residual", share=share) for share in (high, low))
+        if not more.records or not less.records:
+            return [self.verdict("more", "Not both amounts were run.", None)]
+        names = f"{high / low:g}× training data", "1×"
+        measured, higher, table = compare({names: (more, less)}, settings["N"])
+        return [self.verdict("more", measured, higher, table)]

@@ -30,15 +30,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The measurement for a claim, in one sentence with the numbers, and whether the claim holds."""
-
-    claim: Claim
-    measured: str
-    verdict: str  # HOLDS, NOT or UNTESTED
-
-
-@dataclass(frozen=True)
 class Picture:
     """A figure: `draw` fills an empty matplotlib figure of that size in inches."""
 
@@ -56,6 +47,30 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured about a claim, and whether the claim holds.
+
+    Attributes
+    ----------
+    claim : Claim
+    measured : str
+        One line with the numbers.
+    verdict : str
+        ``HOLDS``, ``NOT`` or ``UNTESTED``.
+    table : Table or None
+        The comparison behind it.
+    because : str
+        Where a claim does not hold: whether that is a property of the method, the hardware or this reproduction.
+    """
+
+    claim: Claim
+    measured: str
+    verdict: str
+    table: Table | None = None
+    because: str = ""
 
 
 def all_below(*pairs: tuple[float, float]) -> bool | None:
@@ -121,9 +136,12 @@ class Experiment(ABC):
         """Return the claim of that key."""
         return next(claim for claim in self.claims if claim.key == key)
 
-    def verdict(self, key: str, measured: str, holds: bool | None) -> Verdict:
-        """Build the verdict on a claim; None for untested."""
-        return Verdict(self.claim(key), measured, UNTESTED if holds is None else HOLDS if holds else NOT)
+    def verdict(
+        self, key: str, measured: str, holds: bool | None, table: Table | None = None, because: str = ""
+    ) -> Verdict:
+        """Build the verdict on a claim; None for untested. `because` is kept where the claim does not hold."""
+        found = UNTESTED if holds is None else HOLDS if holds else NOT
+        return Verdict(self.claim(key), measured, found, table, because if found == NOT else "")
 
     def untested(self, key: str, data: Data, methods: Sequence[str]) -> Verdict | None:
         """Build the verdict on a claim if some of its methods were not run; None if all were."""

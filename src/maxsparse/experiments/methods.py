@@ -213,6 +213,8 @@ NETWORK_LABELS = {
     "residual-squares": "least-squares loss",
     "ista-net": "ISTA-Net",
     "iht-net": "IHT-Net",
+    "ista-net-whitened": "ISTA-Net, whitened",
+    "iht-net-whitened": "IHT-Net, whitened",
     "lstm": "LSTM",
 }
 
@@ -232,6 +234,8 @@ BUILT_IN = {
         Method("l1", "ℓ1", _solver("l1", told=False)),
         Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True, told=False)),
         Method("sbl", "SBL", _solver("sbl", told=False)),
+        Method("sbl-convex", "SBL, convex updates", _solver("sbl", told=False, update="convex")),
+        Method("sbl-mackay", "SBL, MacKay's updates", _solver("sbl", told=False, update="mackay")),
         Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
         *(network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
         Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_first_pass),

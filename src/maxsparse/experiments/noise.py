@@ -44,6 +44,7 @@ class Noise(Experiment):
     presets = {  # noqa: RUF012  # read only
         "smoke": sizes("smoke", kinds=["decaying"], d=2, decibels=[30]),
         "laptop": sizes("laptop", N=150, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
+        "day": sizes("day", N=500, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
         "paper": sizes("paper", N=10_000, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
     }
 

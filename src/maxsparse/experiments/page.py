@@ -81,9 +81,9 @@ def _section(results: dict[str, Any], folder: Path) -> list[str]:
     return parts
 
 
-def _claims(claims: list[dict[str, str]]) -> str:
+def _claims(claims: list[dict[str, Any]]) -> str:
     rows = "".join(
-        f"<tr><td>{escape(c['claim'])}<br><small>{escape(c['where'])}</small></td><td>{escape(c['measured'])}</td>"
+        f"<tr><td>{escape(c['claim'])}<br><small>{escape(c['where'])}</small></td><td>{_measured(c)}</td>"
         f'<td class="{c["verdict"].replace(" ", "-")}">{escape(c["verdict"])}</td></tr>'
         for c in claims
     )
@@ -91,6 +91,15 @@ def _claims(claims: list[dict[str, str]]) -> str:
         '<div class="wide"><table><tr><th>the paper claims</th><th>measured</th><th>verdict</th></tr>'
         f"{rows}</table></div>"
     )
+
+
+def _measured(claim: dict[str, Any]) -> str:
+    """Return the line of a verdict, with the comparison behind it folded away."""
+    line = escape(f"{claim['measured']} {claim.get('because', '')}".strip())
+    if "table" not in claim:
+        return line
+    caption, table = escape(claim["table"]["caption"]), _table(claim["table"]["header"], claim["table"]["rows"])
+    return f"{line}<details><summary>{caption}</summary>{table}</details>"
 
 
 def _figure(path: Path, caption: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,6 +78,33 @@ class Recipe:
         found: dict[str, Any] = json.loads(json.dumps({**asdict(self), "settings": self.settings.to_json()}))
         return found
 
+    def describes(self, header: dict[str, Any]) -> bool:
+        """Return whether the header of a model file says that the network was trained by this recipe."""
+        from maxsparse.networks import find
+        from maxsparse.training.fit import loss_for
+
+        if header.get("network") != self.network:
+            return False
+        parameters = inspect.signature(find(self.network)).parameters.values()
+        details = {p.name: p.default for p in parameters if p.default is not p.empty} | self.hyperparameters
+        loss = loss_for(self.network, self.loss, chosen := dict(self.hyperparameters))
+        task = {
+            "sparsity": list(self.sparsity),
+            "amplitudes": self.amplitudes,
+            "noise": 0.0,
+            "snr_db": None,
+            "loss": loss,
+            "set_size": self.set_size,
+            "rng": self.seed,
+        }
+        about = header["about"]
+        return (
+            header["hyperparameters"] == {**details, **chosen, "n": self.n, "m": self.m}
+            and {name: about["task"][name] for name in task} == task
+            and about["settings"] == json.loads(json.dumps(self.settings.to_json()))
+            and about["budget"] == {"minutes": None, "samples": self.samples}
+        )
+
     @property
     def key(self) -> str:
         """Hash of all fields and of the version of this package."""
@@ -97,28 +125,53 @@ class Store:
         Created on first use.
     device : str, default="auto"
         Device for training and inference.
+    use_zoo : bool, default=True
+        Use a pretrained network if a recipe describes one, instead of training it.
     """
 
-    def __init__(self, folder: Path, device: str = "auto") -> None:
-        self.folder, self.device = Path(folder), device
+    def __init__(self, folder: Path, device: str = "auto", *, use_zoo: bool = True) -> None:
+        self.folder, self.device, self.use_zoo = Path(folder), device, use_zoo
+        self._names: dict[str, str | None] = {}  # of the zoo, by key
         self._finished: set[str] = set()  # keys of networks known to be finished
 
     def path(self, recipe: Recipe) -> Path:
         """Return the file of a network."""
         return self.folder / f"{recipe.network}-{recipe.key}.safetensors"
 
+    def pretrained(self, recipe: Recipe) -> str | None:
+        """Return the name of the pretrained network that a recipe describes; None if there is none."""
+        from maxsparse.networks.zoo import pretrained_headers
+
+        if not self.use_zoo:
+            return None
+        if recipe.key not in self._names:
+            found = (name for name, header in pretrained_headers().items() if recipe.describes(header))
+            self._names[recipe.key] = next(found, None)
+        return self._names[recipe.key]
+
+    def fingerprint(self, recipe: Recipe) -> str:
+        """Return a hash of the recipe, and of the weights of a pretrained network, for cached measurements."""
+        from maxsparse.networks.zoo import pretrained_headers
+
+        name = self.pretrained(recipe)
+        return recipe.key if name is None else f"{recipe.key} {pretrained_headers()[name]['sha256']}"
+
     def has(self, recipe: Recipe) -> bool:
         """Return whether the training of a network has ended, successfully or not."""
         from maxsparse.networks import load
 
         path = self.path(recipe)
-        if self._note(recipe).is_file():
+        if self.pretrained(recipe) or self._note(recipe).is_file():
             return True
         # While a network trains, its file holds the best weights so far.
         return path.is_file() and bool(load(path).about["report"]["finished"])
 
     def network(self, recipe: Recipe, *, progress: bool = False) -> SignalNetwork:
         """Return a trained network, from its file or by training it; raise :class:`Diverged` if that failed."""
+        if name := self.pretrained(recipe):
+            from maxsparse.networks.zoo import zoo_path
+
+            return _open(zoo_path(name), self.device)
         if recipe.key not in self._finished:
             if not self.has(recipe):
                 self._train(recipe, progress)
@@ -130,6 +183,10 @@ class Store:
 
     def read(self, recipe: Recipe) -> bytes:
         """Return the file of a finished network, or the note that its training diverged."""
+        if name := self.pretrained(recipe):
+            from maxsparse.networks.zoo import zoo_path
+
+            return zoo_path(name).read_bytes()
         note = self._note(recipe)
         return (note if note.is_file() else self.path(recipe)).read_bytes()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +20,7 @@ from maxsparse.experiments.experiment import UNTESTED, Experiment, Picture, Tabl
 from maxsparse.experiments.journal import plain
 from maxsparse.experiments.page import write_pages
 
-__all__ = ["write_report"]
+__all__ = ["claim_json", "write_report"]
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "matplotlib")
 Done = tuple[dict[str, Any], str, list[Record], float]  # task, its fingerprint, records, seconds
@@ -32,6 +33,7 @@ def write_report(
     done: list[Done],
     folder: Path,
     command: str,
+    pretrained: Sequence[str] = (),
 ) -> list[Verdict]:
     """Write results.json, NAME.svg and NAME.png per picture, tables.md, index.html; return the verdicts."""
     data = Data(record for *_, records, _ in done for record in records)
@@ -52,13 +54,11 @@ def write_report(
         "command": command,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(sum(seconds for *_, seconds in done), 1),
+        "pretrained": list(pretrained),
         "seeds": sorted({task["seed"] for task, *_ in done}),
         "versions": _versions(),
         "machine": _machine(),
-        "claims": [
-            {"claim": v.claim.text, "where": v.claim.where, "measured": v.measured, "verdict": v.verdict}
-            for v in verdicts
-        ],
+        "claims": [claim_json(verdict) for verdict in verdicts],
         "figures": [{"name": p.name, "caption": p.caption} for p in pictures],
         "tables": [{"name": t.name, "caption": t.caption, "header": t.header, "rows": t.rows} for t in tables],
         "summary": data.summary(),
@@ -73,6 +73,18 @@ def write_report(
         stream.write(_markdown(experiment, command, verdicts, tables).encode())
     write_pages(folder)
     return verdicts
+
+
+def claim_json(verdict: Verdict) -> dict[str, Any]:
+    """Return a claim with its verdict as plain JSON."""
+    claim, table = verdict.claim, verdict.table
+    found: dict[str, Any] = {"claim": claim.text, "where": claim.where, "measured": verdict.measured}
+    found["verdict"] = verdict.verdict
+    if verdict.because:
+        found["because"] = verdict.because
+    if table is not None:
+        found["table"] = {"caption": table.caption, "header": table.header, "rows": table.rows}
+    return found
 
 
 def _draw(picture: Picture, folder: Path) -> None:
@@ -105,8 +117,12 @@ def _json(results: dict[str, Any]) -> str:
 
 def _markdown(experiment: Experiment, command: str, verdicts: list[Verdict], tables: list[Table]) -> str:
     lines = [f"# {experiment.title}", "", f"{experiment.paper}. `{command}`", "", experiment.about, ""]
-    rows = [(v.claim.text, v.claim.where, v.measured, v.verdict) for v in verdicts]
+    rows = [(v.claim.text, v.claim.where, f"{v.measured} {v.because}".strip(), v.verdict) for v in verdicts]
     lines += _markdown_table(("what the paper claims", "where", "what was measured", "verdict"), rows)
+    for verdict in verdicts:
+        if verdict.table is not None:
+            lines += ["", f"**{verdict.claim.text}** {verdict.table.caption}", ""]
+            lines += _markdown_table(tuple(verdict.table.header), verdict.table.rows)
     for table in tables:
         lines += ["", f"**{table.caption}**", "", *_markdown_table(tuple(table.header), table.rows)]
     return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +45,15 @@ class Outcome:
         Number of tasks of the experiment.
     resumed : int
         How many of them come from an earlier run.
+    pretrained : list of str
+        Names of the pretrained networks that were used.
     """
 
     folder: Path
     verdicts: list[Verdict]
     tasks: int
     resumed: int
+    pretrained: list[str] = field(default_factory=list)
 
 
 def run(
@@ -64,6 +67,7 @@ def run(
     scheduler: str | None = None,
     device: str = "auto",
     fresh: bool = False,
+    train: bool = False,
     progress: bool = False,
 ) -> Outcome:
     """Run one experiment and write its report to ``output/preset/name``.
@@ -72,7 +76,7 @@ def run(
     ----------
     name : str
         Name of the experiment, see :func:`maxsparse.experiments.names`.
-    preset : {"smoke", "laptop", "paper"}, default="laptop"
+    preset : {"smoke", "laptop", "day", "paper"}, default="laptop"
         Size of the run.
     output : str or path, default="results"
         Folder for all results.
@@ -90,6 +94,8 @@ def run(
     fresh : bool, default=False
         Repeat every task. Otherwise tasks of an earlier run with the same settings, finished or interrupted, are
         reused. Trained networks are always reused; they are in ``output/.networks``.
+    train : bool, default=False
+        Train all networks, including pretrained ones.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -112,34 +118,44 @@ def run(
     chosen = _chosen_methods(experiment, methods)
     known = experiment.tasks(settings, list(dict.fromkeys([*usual, *chosen])))
     wanted = [task for task in experiment.tasks(settings, chosen) if task["seed"] in _chosen_seeds(settings, seeds)]
-    journal = Journal(folder, [(t, _key(experiment, settings, t)) for t in known], wanted if fresh else ())
+    store = Store(Path(output) / NETWORKS, device, use_zoo=not train)
+    journal = Journal(folder, [(t, _key(experiment, settings, t, store)) for t in known], wanted if fresh else ())
     missing = [task for task in wanted if not journal.has(task)]
     finished = False
     try:
         needed = [experiment.recipes(settings, task) for task in missing]
-        work = Work(name, settings, missing, needed, Store(Path(output) / NETWORKS, device), progress)
+        work = Work(name, settings, missing, needed, store, progress)
         for task, records, seconds in on_processes(work, jobs) if scheduler is None else on_cluster(work, scheduler):
             journal.add(task, records, seconds)
         shown = [task for task in known if journal.has(task)]
-        command = f"maxsparse reproduce {name} --preset {preset}"
+        command = f"maxsparse reproduce {name} --preset {preset}" + (" --train" if train else "")
         if shown != experiment.tasks(settings, usual):
             command += f" --methods {','.join(methods)}" if methods else ""
             command += f" --seeds {','.join(map(str, seeds))}" if seeds else ""
         done = [(task, journal.key(task), *journal.of(task)) for task in shown]
-        verdicts = write_report(experiment, preset, settings, done, folder, command)
+        zoo = _from_zoo(experiment, settings, shown, store)
+        verdicts = write_report(experiment, preset, settings, done, folder, command, zoo)
         finished = True
     except KeyboardInterrupt as stop:
         raise Interrupted(sum(map(journal.has, wanted)), len(wanted), fresh=fresh) from stop
     finally:
         journal.close(finished)
-    return Outcome(folder, verdicts, len(wanted), len(wanted) - len(missing))
+    return Outcome(folder, verdicts, len(wanted), len(wanted) - len(missing), zoo)
 
 
-def _key(experiment: Experiment, settings: dict[str, Any], task: dict[str, Any]) -> str:
+def _from_zoo(
+    experiment: Experiment, settings: dict[str, Any], tasks: Sequence[dict[str, Any]], store: Store
+) -> list[str]:
+    recipes = {recipe.key: recipe for task in tasks for recipe in experiment.recipes(settings, task)}
+    return [name for recipe in recipes.values() if (name := store.pretrained(recipe))]
+
+
+def _key(experiment: Experiment, settings: dict[str, Any], task: dict[str, Any], store: Store) -> str:
     """Return the fingerprint of a task: of the settings, and of the networks and weights that its method uses."""
     recipes: list[Recipe] = experiment.recipes(settings, task)
     method = registry.methods().get(task.get("method", ""))
-    depends = [recipe.key for recipe in recipes] + ([method.depends()] if method and method.depends() else [])
+    networks = [store.fingerprint(recipe) for recipe in recipes]
+    depends = networks + ([method.depends()] if method and method.depends() else [])
     return fingerprint(experiment.name, settings, [*depends, *experiment.depends(task)])
 
 

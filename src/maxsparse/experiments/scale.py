@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments import registry
-from maxsparse.experiments.curves import decoded, standard_error, test_rng
+from maxsparse.experiments.curves import decoded, test_rng
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.drawing import draw_series, method_style
+from maxsparse.experiments.duels import standard_error
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
 
@@ -40,6 +41,7 @@ class Scale(Experiment):
     presets = {  # noqa: RUF012  # read only
         "smoke": {"rows": [8, 12], "shares": [0.2], "N": 10, "seeds": [0]},
         "laptop": {"rows": [10, 20, 40, 64], "shares": [0.2, 0.3], "N": 50, "seeds": [0, 1, 2]},
+        "day": {"rows": [10, 20, 40, 64], "shares": [0.2, 0.3], "N": 200, "seeds": [0, 1, 2]},
         "paper": {"rows": [10, 20, 40, 80, 160], "shares": [0.2, 0.3, 0.4], "N": 1000, "seeds": list(range(5))},
     }
 

@@ -73,6 +73,13 @@ class Stereo(Experiment):
             "seeds": [0, 1, 2],
             "network": {"samples": 300_000, "hyperparameters": {"width": 100, "depth": 20}},
         },
+        "day": {
+            "object": "bunny",
+            "size": 256,
+            "lights": [10, 20, 40],
+            "seeds": list(range(10)),
+            "network": {"samples": 20_000_000, "hyperparameters": {"width": 100, "depth": 20}},
+        },
         "paper": {
             "object": "bunny",
             "size": 256,

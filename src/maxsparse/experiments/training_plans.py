@@ -37,6 +37,29 @@ PLANS: dict[str, dict[str, Any]] = {
             "lstm": {"samples": 200_000, "hyperparameters": {"hidden": 128}},
         },
     },
+    # As deep as the paper's: 20 layers, and the follow-up's LSTM of 425 units and 11 steps. One dictionary, d uniform
+    # on 1..10, every signal once; hidden layers of the residual network in half precision, which learn the same.
+    "day": {
+        "preset": "modern",
+        "changes": {},
+        "networks": {
+            "residual": {"samples": 15_000_000, "hyperparameters": {}, "changes": {"precision": "bfloat16"}},
+            "ista_net": {"samples": 8_000_000, "hyperparameters": {}},
+            "iht_net": {"samples": 8_000_000, "hyperparameters": {}},
+            "lstm": {"samples": 2_000_000, "hyperparameters": {"hidden": 425}},
+        },
+        "methods": {"residual-raw": {"samples": 8_000_000}},
+    },
+    # The same depth with 600,000 signals each, for comparisons of one residual network with another.
+    "day, short": {
+        "preset": "modern",
+        "changes": {"rounds": 4},
+        "networks": {
+            "residual": {"samples": 600_000, "hyperparameters": {}, "changes": {"precision": "bfloat16"}},
+        },
+        # HELU's ramps multiply rounding errors by 1/σ in every layer, so half precision would not be fair to it.
+        "methods": {"residual-helu": {"changes": {"precision": "float32"}}},
+    },
     # 150 epochs of 600,000 signals, one network per sparsity, raw input, as in the paper.
     "paper": {
         "preset": "paper",
@@ -64,6 +87,8 @@ NETWORK_METHODS: dict[str, tuple[str, dict[str, Any], str | None]] = {
     "residual-squares": ("residual", {}, "least_squares"),
     "ista-net": ("ista_net", {}, None),
     "iht-net": ("iht_net", {}, None),
+    "ista-net-whitened": ("ista_net", {"whiten": True}, None),
+    "iht-net-whitened": ("iht_net", {"whiten": True}, None),
     "lstm": ("lstm", {}, None),
 }
 

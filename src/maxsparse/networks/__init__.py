@@ -27,8 +27,24 @@ with needs("a trained network"):
 
 from maxsparse.networks.network import Network, SignalNetwork
 from maxsparse.networks.storage import Model, load, save
+from maxsparse.networks.zoo import add_pretrained, pretrained, pretrained_names, zoo_folder
 
-__all__ = ["NETWORKS", "Model", "Network", "SignalNetwork", "build", "create", "find", "load", "register", "save"]
+__all__ = [
+    "NETWORKS",
+    "Model",
+    "Network",
+    "SignalNetwork",
+    "add_pretrained",
+    "build",
+    "create",
+    "find",
+    "load",
+    "pretrained",
+    "pretrained_names",
+    "register",
+    "save",
+    "zoo_folder",
+]
 
 
 def register(name: str, network: type[Network] | None = None, *, summary: str | None = None) -> Any:

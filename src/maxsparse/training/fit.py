@@ -22,7 +22,7 @@ from maxsparse.training.loop import train
 from maxsparse.training.losses import LOSSES, OUTPUT_FOR
 from maxsparse.training.presets import Settings, preset_for
 
-__all__ = ["fit", "resume"]
+__all__ = ["fit", "loss_for", "resume"]
 
 
 def fit(
@@ -96,7 +96,7 @@ def fit(
     seed = check_seed(rng)
     details = dict(hyperparameters or {})
     check_hyperparameters(network, details, but=("n", "m"))
-    loss = _loss_for(network, loss, details)
+    loss = loss_for(network, loss, details)
     task = SupportTask(
         dictionary,
         sparsity=(1, max(1, min(n // 2, m))) if sparsity is None else sparsity,
@@ -160,7 +160,7 @@ def _say_how_to_resume(output: str | os.PathLike[str] | None, options: dict[str,
         options["resume_command"] = f"maxsparse.training.resume({os.fspath(output)!r})"
 
 
-def _loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:
+def loss_for(network: str, loss: str | None, hyperparameters: dict[str, Any]) -> str:
     """Set the default loss, and the default output type for the loss."""
     if loss is None:
         usual = inspect.signature(find(network)).parameters["output"].default
