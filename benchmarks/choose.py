@@ -41,9 +41,9 @@ def measure(Phi, d, snr_db):
     takes_noise = {"omp", "l1", "sbl"}
 
     def classical(method):
-        options = {"noise": noise} if noise and method in takes_noise else {}
+        options = {"precondition": True, **({"noise": noise} if noise and method in takes_noise else {})}
         if noise and method not in takes_noise:
-            options["precondition"] = False  # whitening would blow up noise that it is not told of
+            options["precondition"] = False
         return lambda Y: ms.solve(Phi, Y, method=method, sparsity=d, **options).scores
 
     recoverers = {method: classical(method) for method in METHODS}

@@ -92,13 +92,13 @@ def methods(Phi):
     def classical(name, **options):
         return lambda d: lambda Y: ms.solve(Phi, Y, method=name, sparsity=d, **options)
 
-    yield "OMP", classical("omp", precondition=False)
-    yield "OMP, whitened", classical("omp")
-    yield "l1", classical("l1", precondition=False)
-    yield "l1, whitened", classical("l1")
-    yield "SBL (EM)", classical("sbl", update="em", precondition=False)
-    yield "SBL (EM), whitened", classical("sbl", update="em")
-    yield "SBL (convex), whitened", classical("sbl", update="convex")
+    yield "OMP", classical("omp")
+    yield "OMP, whitened", classical("omp", precondition=True)
+    yield "l1", classical("l1")
+    yield "l1, whitened", classical("l1", precondition=True)
+    yield "SBL (EM)", classical("sbl", update="em")
+    yield "SBL (EM), whitened", classical("sbl", update="em", precondition=True)
+    yield "SBL (convex), whitened", classical("sbl", update="convex", precondition=True)
     residual = ms.SparseRecoverer(Phi, network="residual", budget="none")
     residual.fit(samples=RESIDUAL_SAMPLES, hyperparameters={"depth": 8})
     yield "residual network, decoded", lambda d: residual.recover

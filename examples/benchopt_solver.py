@@ -41,7 +41,8 @@ class Solver(BaseSolver):
             if self.method == "recoverer":
                 result = ms.SparseRecoverer(self.X, noise=self.noise).recover(self.y[None, :])
             else:
-                result = ms.solve(self.X, self.y[None, :], method=self.method, noise=self.noise)
+                options = {"precondition": True, "noise": self.noise}
+                result = ms.solve(self.X, self.y[None, :], method=self.method, **options)
             best = np.argsort(-result.scores[0], kind="stable")[:k]
             self.w[best] = np.linalg.lstsq(self.X[:, best], self.y, rcond=None)[0]
 

@@ -30,8 +30,8 @@ X, Y = ms.signals.sample(Phi, 60, sparsity=d, rng=1)  # 60 sounds, as rows
 # Three methods on the same measurements. The first two are given d.
 
 answers = {
-    "OMP": ms.solve(Phi, Y, method="omp", sparsity=d),
-    "ℓ1": ms.solve(Phi, Y, method="l1", sparsity=d),
+    "OMP": ms.solve(Phi, Y, method="omp", sparsity=d, precondition=True),
+    "ℓ1": ms.solve(Phi, Y, method="l1", sparsity=d, precondition=True),
     "SparseRecoverer": ms.SparseRecoverer(Phi, budget="fast").recover(Y),
 }
 right = {name: (answer.support == (X != 0)).all(axis=1) for name, answer in answers.items()}

@@ -22,9 +22,9 @@ for seed, correlation in enumerate(correlations):
     Phi = features / np.linalg.norm(features, axis=0)
     X, Y = ms.signals.sample(Phi, 100, sparsity=d, noise=sigma, rng=seed)  # 100 targets, as rows
     scores = {
-        "lasso": ms.solve(Phi, Y, method="fista", sparsity=d, precondition=False).scores,
-        "OMP": ms.solve(Phi, Y, method="omp", sparsity=d, precondition=False).scores,
-        "SBL": ms.solve(Phi, Y, method="sbl", noise=sigma).scores,
+        "lasso": ms.solve(Phi, Y, method="fista", sparsity=d).scores,
+        "OMP": ms.solve(Phi, Y, method="omp", sparsity=d).scores,
+        "SBL": ms.solve(Phi, Y, method="sbl", precondition=True, noise=sigma).scores,
         "SparseRecoverer": ms.SparseRecoverer(Phi, noise=sigma).recover(Y).scores,
     }
     for name in shares:

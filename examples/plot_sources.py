@@ -42,7 +42,7 @@ def power(coef):
 
 spectra = {
     "beamformer": np.mean(np.abs(Y @ steering.conj()) ** 2, axis=0),
-    "OMP, number given": power(ms.solve(Phi, rows, method="omp", sparsity=6, noise=each).coef),
+    "OMP, number given": power(ms.solve(Phi, rows, method="omp", sparsity=6, precondition=True, noise=each).coef),
     "SparseRecoverer": power(ms.SparseRecoverer(Phi, noise=each).recover(rows).coef),
 }
 

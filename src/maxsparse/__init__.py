@@ -5,7 +5,7 @@
 >>> import maxsparse as ms
 >>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
 >>> X, Y = ms.signals.sample(Phi, 1000, sparsity=3, rng=1)
->>> result = ms.solve(Phi, Y, method="omp", sparsity=3)
+>>> result = ms.solve(Phi, Y, method="omp", sparsity=3, precondition=True)
 >>> bool(ms.metrics.strict_accuracy(X, result.scores) > 0.8)
 True
 """

@@ -22,7 +22,7 @@ def test_bench_measures_what_it_says(tmp_path):
     curves = {curve["label"]: curve for curve in json.loads(done.output)["methods"]}
     assert list(curves) == ["omp", "omp, whitened", "SparseRecoverer"]
     X, Y = ms.signals.sample(Phi, 40, sparsity=3, rng=3)
-    right = (ms.solve(Phi, Y, "omp", sparsity=3).support == (X != 0)).all(axis=1).mean()
+    right = (ms.solve(Phi, Y, "omp", sparsity=3, precondition=True).support == (X != 0)).all(axis=1).mean()
     assert curves["omp, whitened"]["right"][1] == pytest.approx(right)
     assert curves["SparseRecoverer"]["false"] == 0
     table = CliRunner().invoke(app, command).output

@@ -83,12 +83,12 @@ def test_solve_is_solve(files):
         "iht",
         "--sparsity",
         "2",
-        "--no-whiten",
+        "--whiten",
         "--set",
         "max_iter=7",
     )
     assert done.exit_code == 0, done.output
-    expected = ms.solve(np.load("Phi.npy"), np.load("Y.npy"), "iht", sparsity=2, precondition=False, max_iter=7)
+    expected = ms.solve(np.load("Phi.npy"), np.load("Y.npy"), "iht", sparsity=2, precondition=True, max_iter=7)
     np.testing.assert_array_equal(np.load("out.npy"), expected.coef)
 
 

@@ -287,9 +287,10 @@ def test_chunks_are_invisible(method, problem, monkeypatch):
 def test_solve_by_name(problem):
     Phi, _, Y = problem
     np.testing.assert_array_equal(
-        ms.solve(Phi, Y, method="omp", sparsity=2).coef, ms.solvers.omp(Phi, Y, sparsity=2, precondition=True).coef
+        ms.solve(Phi, Y, method="omp", sparsity=2, precondition=True).coef,
+        ms.solvers.omp(Phi, Y, sparsity=2, precondition=True).coef,
     )
-    np.testing.assert_array_equal(ms.solve(Phi, Y).coef, ms.solvers.sbl(Phi, Y, precondition=True).coef)
+    np.testing.assert_array_equal(ms.solve(Phi, Y).coef, ms.solvers.sbl(Phi, Y).coef)
     with pytest.raises(ValueError, match=r"there is no method 'magic'\. Available: omp, "):
         ms.solve(Phi, Y, method="magic")
 

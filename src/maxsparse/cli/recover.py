@@ -138,7 +138,7 @@ def solve(
     noise: Annotated[float, typer.Option(min=0.0, help="Standard deviation of the noise on every measurement.")] = 0.0,
     precondition: Annotated[
         bool, typer.Option("--whiten/--no-whiten", help="Whiten the dictionary first (precondition).")
-    ] = True,
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Option of the method: --set max_iter=200. Repeatable."),

@@ -67,7 +67,7 @@ def solve(
     method: str = "sbl",
     *,
     sparsity: int | None = None,
-    precondition: Precondition = True,
+    precondition: Precondition = False,
     **options: Any,
 ) -> Result:
     """Recover sparse signals with the method of that name.
@@ -83,7 +83,7 @@ def solve(
     sparsity : int or None, default=None
         Number of nonzeros. Greedy and thresholding methods return at most this many; the others keep their largest
         coefficients and refit them. None if the method allows it.
-    precondition : bool or (W, D), default=True
+    precondition : bool or (W, D), default=False
         Whiten the problem first, see :func:`maxsparse.theory.precondition`. With noise on Y, set ``noise=``,
         otherwise whitening amplifies it.
     **options
@@ -98,8 +98,8 @@ def solve(
     >>> import maxsparse as ms
     >>> Phi = ms.dictionaries.decaying(20, 100, rng=0)
     >>> X, Y = ms.signals.sample(Phi, 500, sparsity=2, rng=1)
-    >>> plain = ms.solve(Phi, Y, method="omp", sparsity=2, precondition=False)
-    >>> whitened = ms.solve(Phi, Y, method="omp", sparsity=2)
+    >>> plain = ms.solve(Phi, Y, method="omp", sparsity=2)
+    >>> whitened = ms.solve(Phi, Y, method="omp", sparsity=2, precondition=True)
     >>> ms.metrics.strict_accuracy(X, plain.scores) < 0.1, ms.metrics.strict_accuracy(X, whitened.scores) > 0.9
     (True, True)
     """

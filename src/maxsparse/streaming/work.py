@@ -79,7 +79,7 @@ def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
     Phi = np.asarray(model.Phi)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DuplicateAtomsWarning)  # the model has already warned
-        result = solve(Phi, Y, "omp", n_threads=model.n_threads)
+        result = solve(Phi, Y, "omp", precondition=True, noise=0.0, n_threads=model.n_threads)
         rtol = model.rtol
         if rtol is None:
             rtol = max(float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0 for a in (Phi, Y))
