@@ -214,8 +214,8 @@ def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskR
     >>> ms.distributed.recover(model, Y).certified.mean().compute()  # doctest: +SKIP
     """
     with needs("recovering dask arrays"):
-        import dask
         import dask.array as da
+        from dask.delayed import delayed
     if not isinstance(Y, da.Array):
         raise ValueError(f"Y must be a dask array, got {type(Y).__name__}; use maxsparse.streaming for files")
     work = Recover(model, easy_first)
@@ -225,17 +225,17 @@ def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskR
     else:
         raise ValueError(f"Y must be 2-D, got shape {Y.shape}")
     signals = Y.rechunk({1: -1})
-    sent = dask.delayed(work, pure=False, traverse=False)
-    task = dask.delayed(_answer, pure=False)
+    sent = delayed(work, pure=False, traverse=False)
+    task = delayed(_answer, pure=False)
     dtype = np.result_type(np.asarray(model.Phi).dtype, signals.dtype)
     parts: dict[str, list[Any]] = {"coef": [], "residual": [], "certified": [], "converged": [], "iterations": []}
     kinds = {"residual": dtype, "certified": bool, "converged": bool, "iterations": np.int64}
     start = 0
     for block, rows in zip(signals.to_delayed().ravel(), signals.chunks[0], strict=True):
         chunk = task(sent, block, start, "Y", False, __version__)
-        parts["coef"].append(da.from_delayed(dask.delayed(_dense)(chunk, m), shape=(rows, m), dtype=dtype))
+        parts["coef"].append(da.from_delayed(delayed(_dense)(chunk, m), shape=(rows, m), dtype=dtype))
         for name, kind in kinds.items():
-            parts[name].append(da.from_delayed(dask.delayed(_column)(chunk, name), shape=(rows,), dtype=kind))
+            parts[name].append(da.from_delayed(delayed(_column)(chunk, name), shape=(rows,), dtype=kind))
         start += rows
     return DaskResult(**{name: da.concatenate(arrays) for name, arrays in parts.items()})
 

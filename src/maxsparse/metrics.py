@@ -171,7 +171,8 @@ def normalised_error(X: ArrayLike, coef: ArrayLike) -> NDArray[np.float64]:
     truth, estimate = check_pair(X, coef, ("X", "coef"))
     error = np.linalg.norm(estimate - truth, axis=1).astype(np.float64)
     size = np.linalg.norm(truth, axis=1).astype(np.float64)
-    return np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
+    relative: NDArray[np.float64] = np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
+    return relative
 
 
 def angular_error(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
@@ -205,7 +206,10 @@ def angular_error(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     with np.errstate(divide="ignore", invalid="ignore"):
         u = first.astype(np.float64) / np.linalg.norm(first.astype(np.float64), axis=1, keepdims=True)
         v = second.astype(np.float64) / np.linalg.norm(second.astype(np.float64), axis=1, keepdims=True)
-    return np.degrees(2.0 * np.arctan2(np.linalg.norm(u - v, axis=1), np.linalg.norm(u + v, axis=1)))
+    degrees: NDArray[np.float64] = np.degrees(
+        2.0 * np.arctan2(np.linalg.norm(u - v, axis=1), np.linalg.norm(u + v, axis=1))
+    )
+    return degrees
 
 
 def ranks(scores: ArrayLike) -> NDArray[np.intp]:

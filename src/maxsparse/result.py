@@ -69,7 +69,8 @@ class Result:
     @cached_property
     def support(self) -> NDArray[np.bool_]:
         """Atoms in use, (N, m)."""
-        return self.coef != 0
+        support: NDArray[np.bool_] = self.coef != 0
+        return support
 
     @cached_property
     def scores(self) -> FloatArray:

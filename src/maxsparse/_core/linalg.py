@@ -131,7 +131,8 @@ def residual_of(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], r: NDArra
         if x[j] != 0.0:
             for i in range(y.shape[0]):
                 r[i] -= x[j] * atoms[j, i]
-    return np.sqrt(dot(r, r))
+    norm: float = np.sqrt(dot(r, r))
+    return norm
 
 
 @kernel(fast=True)
@@ -188,7 +189,8 @@ def kth_largest(values: NDArray[Any], k: int, work: NDArray[Any]) -> float:
             low = i
         else:
             break
-    return work[target]
+    value: float = work[target]
+    return value
 
 
 @kernel()

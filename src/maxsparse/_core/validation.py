@@ -161,22 +161,22 @@ def check_integer(value: Any, name: str, *, low: int = 0, high: int | None = Non
     """Return `value` as an int within [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
-    value = int(value)
-    if value < low or (high is not None and value > high):
+    number = int(value)
+    if number < low or (high is not None and number > high):
         bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be {bounds}, got {value}")
-    return value
+        raise ValueError(f"{name} must be {bounds}, got {number}")
+    return number
 
 
 def check_number(value: Any, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
     """Return `value` as a finite float within [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {value!r}")
-    value = float(value)
-    if not low <= value <= high:
+    number = float(value)
+    if not low <= number <= high:
         bounds = f"at least {low}" if high == math.inf else f"from {low} to {high}"
-        raise ValueError(f"{name} must be {bounds}, got {value}")
-    return value
+        raise ValueError(f"{name} must be {bounds}, got {number}")
+    return number
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

@@ -162,4 +162,5 @@ def check_shape(n: int, m: int, rng: RandomState) -> tuple[int, int, np.random.G
 
 def unit_columns(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale every column to norm 1."""
-    return matrix / np.linalg.norm(matrix, axis=0)
+    unit: NDArray[np.float64] = matrix / np.linalg.norm(matrix, axis=0)
+    return unit

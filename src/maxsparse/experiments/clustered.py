@@ -209,7 +209,8 @@ def clustered_signals(
 def signs_agree(X: FloatArray, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Return for every signal whether the nonzeros within each cluster have one sign, (N,)."""
     clusters = np.eye(labels.max() + 1)[labels]
-    return ((X > 0) @ clusters * ((X < 0) @ clusters) == 0).all(axis=1)
+    agree: NDArray[np.bool_] = ((X > 0) @ clusters * ((X < 0) @ clusters) == 0).all(axis=1)
+    return agree
 
 
 def _problem(settings: dict[str, Any], task: dict[str, Any]) -> tuple[ClusteredDictionary, int, int, int]:

@@ -57,7 +57,8 @@ def _trigonometric(rng: Rng, n: int, m: int) -> NDArray[np.float64]:
         waves = rng.choice(np.arange(1, m // 2 + 1), min((n + 1) // 2, m // 2), replace=False)
         angles = 2 * np.pi / m * waves[:, None] * place
         Phi = np.concatenate([np.cos(angles), np.sin(angles)])[:n]
-    return Phi / np.linalg.norm(Phi, axis=0)
+    unit: NDArray[np.float64] = Phi / np.linalg.norm(Phi, axis=0)
+    return unit
 
 
 KINDS: dict[str, tuple[float, Callable[[Rng, int, int], NDArray[np.float64]]]] = {
@@ -74,7 +75,10 @@ def draw_amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str
     """Draw an amplitude distribution."""
 
     def tenfold(generator: Rng, size: int) -> NDArray[np.float64]:
-        return 10.0 ** generator.uniform(-1.0, 0.0, size) * generator.choice([-1.0, 1.0], size)
+        amplitudes: NDArray[np.float64] = 10.0 ** generator.uniform(-1.0, 0.0, size) * generator.choice(
+            [-1.0, 1.0], size
+        )
+        return amplitudes
 
     laws: list[Callable[[Rng, int], NDArray[np.float64]] | str] = ["uniform", "gaussian", "unit", tenfold]
     return laws[int(rng.choice(4, p=[0.55, 0.15, 0.15, 0.15]))]

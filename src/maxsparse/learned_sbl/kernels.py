@@ -150,7 +150,7 @@ def _score_one(
 ) -> float:
     """Run the network on one whitened signal; logits are in out[1], γ in units of the returned mean square."""
     n, T = z.shape[0], weights.moment.shape[0]
-    power = 0.0
+    power: float = 0.0
     for i in range(n):
         power += float(z[i]) ** 2
     power = power / n + 1e-60

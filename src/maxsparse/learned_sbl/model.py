@@ -224,7 +224,8 @@ def _limit_outliers(gradient: Tensor) -> Tensor:
     flat = gradient.flatten(1)
     size = flat.norm(dim=1, keepdim=True)
     limit = OUTLIER * size.median() + 1e-30
-    return (flat * (limit / size.clamp_min(1e-30)).clamp_max(1.0)).view_as(gradient)
+    clipped: Tensor = (flat * (limit / size.clamp_min(1e-30)).clamp_max(1.0)).view_as(gradient)
+    return clipped
 
 
 class _SblStep(torch.autograd.Function):

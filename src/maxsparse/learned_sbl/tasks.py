@@ -292,7 +292,8 @@ def _missed(logits: NDArray[Any], X: NDArray[Any], rows: NDArray[np.intp], n: in
     """Return those of the rows whose support is not among the n atoms with the largest logits."""
     best = np.argsort(-logits[rows], axis=1, kind="stable")[:, :n]
     inside = np.take_along_axis(X[rows] != 0, best, axis=1).sum(axis=1)
-    return rows[inside < (X[rows] != 0).sum(axis=1)]
+    missed: NDArray[np.intp] = rows[inside < (X[rows] != 0).sum(axis=1)]
+    return missed
 
 
 def _inputs(Phi: NDArray[Any], Y: NDArray[Any], logits: NDArray[Any]) -> Inputs:

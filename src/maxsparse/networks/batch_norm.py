@@ -30,7 +30,8 @@ class BatchNorm(nn.BatchNorm1d):
             self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
             self.running_mean.lerp_(mean, self.momentum)  # type: ignore[union-attr, arg-type]
             self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)  # type: ignore[union-attr, arg-type]
-        return centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias
+        normalised: Tensor = centred * torch.rsqrt(variance + self.eps) * self.weight + self.bias
+        return normalised
 
 
 class _SumOverProcesses(torch.autograd.Function):

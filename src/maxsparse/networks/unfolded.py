@@ -83,5 +83,6 @@ class Unfolded(SignalNetwork):
             chi = torch.addmm(drives[s], x, self.Psi[s].T)
         D = self.D.to(chi.dtype) / self.scale.to(chi.dtype)  # back to the coefficients of the caller's Φ and y
         if self.gain is not None and self.offset is not None:
-            return (chi * D).abs() * self.gain + self.offset
+            scores: Tensor = (chi * D).abs() * self.gain + self.offset
+            return scores
         return self.threshold(chi, thetas[-1]) * D

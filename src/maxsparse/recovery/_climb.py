@@ -108,7 +108,8 @@ def start_from(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], size:
     value = task.base
     for a in range(size):
         value += add(s, G, task.variance, task.slab, atoms[a])
-    return value + task.prior[size]
+    evidence: float = value + task.prior[size]
+    return evidence
 
 
 @kernel()

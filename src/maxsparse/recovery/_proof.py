@@ -156,7 +156,8 @@ def _within(
     size, terms = np.sqrt(dot(y, y)), 0.0
     for a in range(k):
         terms += abs(x[a])
-    return terms <= cancellation * size and residual + 4.0 * (n + k) * ROUNDING * (size + terms) <= epsilon
+    fits: bool = terms <= cancellation * size and residual + 4.0 * (n + k) * ROUNDING * (size + terms) <= epsilon
+    return fits
 
 
 @kernel()
@@ -251,7 +252,8 @@ def _share_to_split(atoms: NDArray[Any], y: NDArray[Any], groups: NDArray[Any], 
             within += ratios[i] <= 1.0
         return within / SAMPLES
     power = np.log((middle + 1.0) / (low + 1.0)) / max(np.log(ratios[middle] / ratios[low]), 1e-3)
-    return (low + 1.0) / SAMPLES * ratios[low] ** -power
+    share: float = (low + 1.0) / SAMPLES * ratios[low] ** -power
+    return share
 
 
 @kernel()

@@ -108,7 +108,8 @@ def add(s: Sweep, G: NDArray[Any], variance: float, slab: float, j: int) -> floa
     new[j] = -inverse
     s.t[j], s.u[j] = inverse, mean
     s.support[k], s.place[j], s.size[0] = j, k, k + 1
-    return 0.5 * (u * mean - math.log(slab * pivot))
+    gain: float = 0.5 * (u * mean - math.log(slab * pivot))
+    return gain
 
 
 @kernel(fast=True)
@@ -141,7 +142,8 @@ def remove(s: Sweep, slab: float, j: int) -> float:
     s.place[j], s.size[0] = -1, last
     for a in range(last):
         s.t[s.support[a]] = -s.H[a, s.support[a]]
-    return 0.5 * (math.log(slab * inverse) - mean * u)
+    gain: float = 0.5 * (math.log(slab * inverse) - mean * u)
+    return gain
 
 
 @kernel(fast=True)

@@ -30,7 +30,8 @@ def next_random(state: NDArray[Any]) -> np.uint64:
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
     state[0] = x
-    return x * np.uint64(0x2545F4914F6CDD1D)
+    mixed: np.uint64 = x * np.uint64(0x2545F4914F6CDD1D)
+    return mixed
 
 
 @kernel()
@@ -124,7 +125,8 @@ def build(
             place[c] = row
             pivot(T, row, c)
             found += 1
-    return found == n
+    full: bool = found == n
+    return full
 
 
 @kernel(fast=True, nan=True)

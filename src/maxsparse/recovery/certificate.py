@@ -306,7 +306,8 @@ def _separation(
             o = outside[j]
             if o < np.inf:
                 smallest = min(smallest, amplitude2 * o / (o + P[a, j] * P[a, j] * h))
-    return np.sqrt(smallest)
+    distance: float = np.sqrt(smallest)
+    return distance
 
 
 @kernel()

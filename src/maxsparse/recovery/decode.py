@@ -171,9 +171,11 @@ def least_residual(
 ) -> float:
     """Return the smallest ‖y − Φ_S x‖₂ in the caller's norm."""
     if k == 0:
-        return np.sqrt(dot(y, y))
+        size: float = np.sqrt(dot(y, y))
+        return size
     least_squares(y, problem.atoms, support, k, L, x, r)
-    return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
+    norm: float = np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
+    return norm
 
 
 @kernel()

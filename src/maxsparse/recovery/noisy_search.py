@@ -270,7 +270,8 @@ def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
     for a in range(s.size[0]):
         i = s.support[a]
         total += s.u[i] * s.u[i] + s.t[i]
-    return total / (1.0 + s.size[0])
+    mean: float = total / (1.0 + s.size[0])
+    return mean
 
 
 @kernel()

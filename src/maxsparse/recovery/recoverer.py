@@ -34,7 +34,7 @@ __all__ = ["SparseRecoverer", "load"]
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 
 
-class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Find the sparsest x with y = Φx, and report which answers are certified.
 
     A network scores every atom, and the best-scored atoms are decoded. Unsolved signals are scored again, twice, by

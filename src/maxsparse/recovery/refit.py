@@ -95,7 +95,8 @@ def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: N
         for l in range(a + 1, k):
             x[a] -= R[a, l] * x[l]
         x[a] /= R[a, a]
-    return np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
+    norm: float = np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
+    return norm
 
 
 @kernel()
@@ -105,4 +106,5 @@ def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, 
     size = own
     for a in range(k):
         size += abs(x[a]) * problem.norms[support[a]]
-    return SLACK * problem.rounding * np.sqrt(y.shape[0]) * min(size, CANCELLATION * own)
+    tolerated: float = SLACK * problem.rounding * np.sqrt(y.shape[0]) * min(size, CANCELLATION * own)
+    return tolerated

@@ -107,7 +107,8 @@ def solve(
     for ability in _asked(Phi, Y, options):
         SOLVERS.require(method, ability)
     SOLVERS.check_options(method, options, skip=2)
-    return solver(Phi, Y, sparsity=sparsity, precondition=precondition, **options)
+    result: Result = solver(Phi, Y, sparsity=sparsity, precondition=precondition, **options)
+    return result
 
 
 def _asked(Phi: ArrayLike, Y: ArrayLike, options: Mapping[str, Any]) -> list[str]:

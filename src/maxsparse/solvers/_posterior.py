@@ -24,7 +24,7 @@ def scaled(y: NDArray[Any], out: NDArray[Any]) -> float:
     mean2 = 0.0  # after division by the largest entry, so that tiny and huge signals neither under- nor overflow
     for i in range(n):
         mean2 += (y[i] / size) ** 2 / n
-    scale = size * np.sqrt(mean2)
+    scale: float = size * np.sqrt(mean2)
     for i in range(n):
         out[i] = y[i] / scale
     return scale
@@ -178,4 +178,5 @@ def learned_noise(
     used = 0.0
     for l in range(count):
         used += g[l] * q[l]
-    return (residual_into(y, atoms, active, x, count, r) + lam * used) / y.shape[0]
+    estimate: float = (residual_into(y, atoms, active, x, count, r) + lam * used) / y.shape[0]
+    return estimate

@@ -240,7 +240,8 @@ def iht_step(
         x[j] = 0.0
     for l in range(count):
         x[chosen[l]] = trial[chosen[l]]
-    return np.sqrt(moved2)
+    moved: float = np.sqrt(moved2)
+    return moved
 
 
 @kernel(fast=True)

@@ -203,4 +203,5 @@ def _weigh(
         L[q, axis] = x[axis] / albedo
     z2 = (np.log(albedo / o[q]) / spread) ** 2
     weights[q] = 1.0 / ((1.0 + z2 / AT_MOST) * spread) ** 2
-    return cost + z2 / (1.0 + z2 / AT_MOST)
+    increased: float = cost + z2 / (1.0 + z2 / AT_MOST)
+    return increased

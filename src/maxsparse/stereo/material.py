@@ -187,14 +187,17 @@ def _term(term: NDArray[Any], nl: float, nv: float, nh: float, lh: float) -> flo
         return nl
     if term[0] == BURLEY:
         edge = 2.0 * lh * lh * term[1] - 0.5
-        return nl * (1.0 + edge * (1.0 - nl) ** 5) * (1.0 + edge * (1.0 - nv) ** 5)
+        burley: float = nl * (1.0 + edge * (1.0 - nl) ** 5) * (1.0 + edge * (1.0 - nv) ** 5)
+        return burley
     if term[0] == FLAT:
-        return nl ** term[1]
+        flat: float = nl ** term[1]
+        return flat
     alpha = term[1] * term[1]
     peak = nh * nh * (alpha * alpha - 1.0) + 1.0
     k = alpha / 2.0
     shading = nl / (nl * (1.0 - k) + k) / (nv * (1.0 - k) + k)
-    return alpha * alpha / (peak * peak) * shading * (term[2] + (1.0 - term[2]) * (1.0 - lh) ** 5) / 4.0
+    lobe: float = alpha * alpha / (peak * peak) * shading * (term[2] + (1.0 - term[2]) * (1.0 - lh) ** 5) / 4.0
+    return lobe
 
 
 @kernel()

@@ -125,7 +125,8 @@ def display(colour: FloatArray, region: FloatArray) -> NDArray[np.uint8]:
     white = np.percentile(colour[inside].max(axis=1), 99) if inside.any() else 1.0
     linear = np.clip(colour / max(float(white), 1e-12), 0.0, 1.0)
     encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return np.rint(255 * encoded).astype(np.uint8)
+    texture: NDArray[np.uint8] = np.rint(255 * encoded).astype(np.uint8)
+    return texture
 
 
 def _triangles(number: NDArray[np.int64]) -> NDArray[np.int64]:

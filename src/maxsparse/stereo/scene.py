@@ -198,12 +198,13 @@ class Collector:
         if channels != 3:
             return None
         grey = np.maximum(self._colour @ LUMA, 1e-12)
-        return (self._colour / grey[:, None]).astype(np.float32)
+        colour: NDArray[np.float32] = (self._colour / grey[:, None]).astype(np.float32)
+        return colour
 
 
 def check_lights(lights: ArrayLike, q: int) -> NDArray[np.float64]:
     """Return q light directions (q, 3) scaled to length 1; refuse too few, zero and coplanar ones."""
-    directions = check_matrix(lights, "lights").astype(np.float64)
+    directions: NDArray[np.float64] = check_matrix(lights, "lights").astype(np.float64)
     if directions.shape[1] != 3:
         hint = "; they fit transposed, pass lights.T" if directions.shape[0] == 3 else ""
         raise ValueError(f"lights must have 3 columns (x, y, z), got shape {directions.shape}{hint}")

@@ -187,7 +187,7 @@ def _orthogonalise(a: NDArray[Any], Q: NDArray[Any], depth: int) -> float:
     total = 0.0
     for i in range(q.shape[0]):
         total += q[i] * q[i]
-    rest = np.sqrt(total)
+    rest: float = np.sqrt(total)
     if rest > 0.0:
         for i in range(q.shape[0]):
             q[i] /= rest

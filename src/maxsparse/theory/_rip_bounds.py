@@ -173,4 +173,5 @@ def hard_supports(G: Matrix, k: int, trials: int, rng: np.random.Generator) -> S
 def deviations(B: Matrix, supports: Support) -> Matrix:
     """Return max |λ − 1| of the Gram block of every support; the largest over all of them is δ_k."""
     G = B.T @ B
-    return np.abs(np.linalg.eigvalsh(G[supports[:, :, None], supports[:, None, :]]) - 1.0).max(axis=1)
+    deviation: Matrix = np.abs(np.linalg.eigvalsh(G[supports[:, :, None], supports[:, None, :]]) - 1.0).max(axis=1)
+    return deviation

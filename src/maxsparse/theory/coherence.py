@@ -78,12 +78,13 @@ def cumulative_coherence(Phi: ArrayLike, k: int) -> NDArray[np.float64]:
     matrix = check_dictionary(Phi)
     k = check_integer(k, "k", low=1, high=max(1, matrix.shape[1] - 1))
     G = -np.sort(-_cosines(matrix), axis=1)[:, :k]
-    return np.cumsum(G, axis=1).max(axis=0).astype(np.float64)
+    largest: NDArray[np.float64] = np.cumsum(G, axis=1).max(axis=0).astype(np.float64)
+    return largest
 
 
 def _cosines(Phi: FloatArray) -> FloatArray:
     """Return |cosines| between atoms with a zero diagonal, (m, m)."""
     unit = Phi / np.linalg.norm(Phi, axis=0)
-    G = np.abs(unit.T @ unit)
+    G: FloatArray = np.abs(unit.T @ unit)
     np.fill_diagonal(G, 0.0)
     return G

@@ -243,4 +243,5 @@ def _search_lower(B: FloatArray, k: int, rng: np.random.Generator) -> float:
 
 
 def _unit_columns(B: FloatArray) -> FloatArray:
-    return B / np.linalg.norm(B, axis=0)
+    unit: FloatArray = B / np.linalg.norm(B, axis=0)
+    return unit

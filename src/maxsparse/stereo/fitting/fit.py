@@ -79,4 +79,5 @@ def agreement(
     count = inliers.sum(axis=1)
     square = np.where(inliers, (readings - predicted) ** 2, 0.0).sum(axis=1) / np.maximum(count - 3, 1)
     albedo2 = np.maximum((scaled**2).sum(axis=1), 1e-12)
-    return np.maximum(count - 3, 0) / (count + 1) / (1.0 + 100.0 * square / albedo2)
+    confidence: NDArray[np.float64] = np.maximum(count - 3, 0) / (count + 1) / (1.0 + 100.0 * square / albedo2)
+    return confidence

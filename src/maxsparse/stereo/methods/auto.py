@@ -114,4 +114,5 @@ def _rivals(learned: FloatArray, refit: FloatArray, open_: NDArray[np.bool_]) ->
 
 
 def _unit(vectors: FloatArray) -> FloatArray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit: FloatArray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit

@@ -90,7 +90,8 @@ def weighted_fit(
     x[0] = (c00 * b0 + c01 * b1 + c02 * b2) / determinant
     x[1] = (c01 * b0 + c11 * b1 + c12 * b2) / determinant
     x[2] = (c02 * b0 + c12 * b1 + c22 * b2) / determinant
-    return np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
+    length: float = np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
+    return length
 
 
 @kernel(fast=True)

@@ -188,4 +188,5 @@ def _polar(z: Tensor, angle: Tensor) -> Tensor:
 
 
 def _unit(v: Tensor) -> Tensor:
-    return v / v.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    unit: Tensor = v / v.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    return unit
