@@ -356,7 +356,8 @@ def _linear_estimate(
         level = max(state.sigma2[row] * NOISE_DECAY, signals.noise2[row])
         state.settled[row] = level == state.sigma2[row]
     state.sigma2[row] = level
-    return g2 * m / (rest + (m - r))
+    precision: float = g2 * m / (rest + (m - r))
+    return precision
 
 
 @kernel(fast=True, nan=True)
