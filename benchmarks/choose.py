@@ -38,13 +38,13 @@ def measure(Phi, d, snr_db):
     X, Y = ms.signals.sample(Phi, SIGNALS, sparsity=d, snr_db=snr_db, rng=SEED + 1)
     clean = X @ Phi.T
     noise = 0.0 if snr_db is None else float(np.sqrt(np.mean(clean**2)) * 10 ** (-snr_db / 20))
-    takes_noise = {"omp", "l1", "sbl"}
+    takes_noise = ms.solvers.METHODS.able("noise")
 
     def classical(method):
-        options = {"precondition": True, **({"noise": noise} if noise and method in takes_noise else {})}
-        if noise and method not in takes_noise:
-            options["precondition"] = False
-        return lambda Y: ms.solve(Phi, Y, method=method, sparsity=d, **options).scores
+        options = {"noise": noise} if noise and method in takes_noise else {}
+        # Whitening would amplify noise that the method is not told of.
+        whitened = noise == 0 or method in takes_noise
+        return lambda Y: ms.solve(Phi, Y, method=method, sparsity=d, precondition=whitened, **options).scores
 
     recoverers = {method: classical(method) for method in METHODS}
     recoverers[OURS] = lambda Y: ms.SparseRecoverer(Phi, noise=noise).recover(Y)

@@ -5,6 +5,7 @@ Run it after an experiment: ``python docs/fill.py``. A test checks that the page
 ``<!-- results: NAME -->``     claims, tables and provenance of one experiment
                                or the results of a benchmark, for the names in measured.py
 ``<!-- experiment: NAME -->``  the same with protocol and figures; or how to run it, if it was not run
+``<!-- registry: NAME -->``    from the registry: ``solvers``, all of them; ``choose``, when to use which
 ``<!-- verdicts -->``          every claim of every experiment on the page, with its verdict
 """
 
@@ -18,11 +19,13 @@ from typing import Any
 
 from measured import BENCHMARK_BLOCKS, table
 
+from maxsparse._core.registry import ABILITIES, NEEDS, SOLVERS, Entry
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 SHOWN = ("day", "laptop")  # the preset that a page shows: the first that was run
 BENCHMARKS = DOCS.parent / "benchmarks" / "results"
-BLOCK = re.compile(r"(<!-- (results|experiment): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (results|experiment|registry): ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -109,6 +112,25 @@ def section(name: str) -> str:
     return "\n\n".join(part for part in [head, claims_of(results), *pictures, folded, provenance(results)] if part)
 
 
+def registered(kind: str) -> str:
+    """Return a table of this package's solvers, or of when to use which."""
+    entries = [entry for entry in SOLVERS.entries() if not entry.outside]
+    if kind == "choose":
+        rows = [[entry.good_for, f'`ms.solve(Phi, Y, method="{entry.name}"{given(entry)})`'] for entry in entries]
+        return table(["you have, or want", "use"], rows)
+    rows = []
+    for entry in entries:
+        needs = ", ".join(text for need, text in NEEDS.items() if need in entry.needs) or "–"
+        can = ", ".join(f"`{ability}`" for ability in ABILITIES if ability in (entry.can or ())) or "–"
+        rows.append([f"`{entry.name}`", entry.summary, needs, can, entry.good_for])
+    return table(["name", "solves", "needs", "can use", "good for"], rows)
+
+
+def given(entry: Entry) -> str:
+    """Return the arguments that a solver must be given."""
+    return ", sparsity=d" if "sparsity" in entry.needs else ""
+
+
 def verdicts(names: list[str]) -> str:
     """Return one line per claim."""
     rows = []
@@ -123,7 +145,7 @@ def verdicts(names: list[str]) -> str:
 
 def filled(text: str) -> str:
     """Return a page with its blocks filled."""
-    make = {"results": block, "experiment": section}
+    make = {"results": block, "experiment": section, "registry": registered}
     text = BLOCK.sub(lambda match: f"{match[1]}\n{make[match[2]](match[3])}\n\n{match[4]}", text)
     names = re.findall(r"<!-- experiment: ([a-z-]+) -->", text)
     return VERDICTS.sub(lambda match: f"{match[1]}\n{verdicts(names)}\n\n{match[2]}", text)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxsparse import Result
+from maxsparse.recovery import Recovery
 
 
 @pytest.fixture
@@ -68,6 +69,23 @@ def test_to_npz(result, tmp_path):
         for name in ("coef", "support", "scores", "residual", "certified", "iterations", "converged"):
             np.testing.assert_array_equal(stored[name], getattr(result, name))
         assert str(stored["method"]) == "test"
+
+
+def test_a_recovery_says_what_it_is_and_keeps_all_of_it(result, tmp_path):
+    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    argument, stable = np.array(["spark", "", ""]), np.array([False, True, False])
+    recovery = Recovery(**values, argument=argument, stable=stable)
+    assert repr(recovery).startswith("Recovery(test: 3 signals")
+    assert repr(recovery[:0]).startswith("Recovery(test: 0 signals")
+    recovery.to_npz(tmp_path / "recovery.npz")
+    result.to_npz(tmp_path / "result.npz")
+    with np.load(tmp_path / "recovery.npz", allow_pickle=False) as stored, np.load(tmp_path / "result.npz") as plain:
+        assert stored["argument"].tolist() == ["spark", "", ""]
+        assert stored["stable"].tolist() == [False, True, False]
+        assert set(stored) == set(plain) | {"argument", "stable"}
+        assert set(plain) == {
+            *("coef", "support", "scores", "residual", "certified", "iterations", "converged", "method"),
+        }
 
 
 def test_shapes_are_checked(result):

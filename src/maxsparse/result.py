@@ -89,12 +89,12 @@ class Result:
         return replace(self, **{name: value[index] for name, value in self._stored().items()})
 
     def __repr__(self) -> str:
-        N, m = self.coef.shape
+        (N, m), kind = self.coef.shape, type(self).__name__
         if N == 0:
-            return f"Result({self.method}: 0 signals × {m} atoms)"
+            return f"{kind}({self.method}: 0 signals × {m} atoms)"
         nonzeros = np.median(np.count_nonzero(self.coef, axis=1))
         return (
-            f"Result({self.method}: {N} signal{'s' if N > 1 else ''} × {m} atoms, {nonzeros:g} nonzeros (median), "
+            f"{kind}({self.method}: {N} signal{'s' if N > 1 else ''} × {m} atoms, {nonzeros:g} nonzeros (median), "
             f"residual {np.median(self.residual):.1e} (median), {self.converged.sum()} converged, "
             f"{self.certified.sum()} certified)"
         )
@@ -107,9 +107,9 @@ class Result:
         path : str or path
             File to write; an existing one is replaced. Read it with ``numpy.load(path)``.
         """
-        names = ("coef", "support", "scores", "residual", "certified", "iterations", "converged")
+        names = [name for name in self._stored() if name != "explicit_scores"]  # those of a subclass too
         with atomic_write(path) as stream:
-            arrays = {name: getattr(self, name) for name in names}
+            arrays = {name: getattr(self, name) for name in [*names, "support", "scores"]}
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:

@@ -1,7 +1,10 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 import maxsparse as ms
@@ -44,6 +47,18 @@ def test_bad_use_is_exit_code_2(model, arguments, message):
     done = CliRunner().invoke(app, ["export", str(model), *arguments])
     assert done.exit_code == 2
     assert message in done.output.replace("│", "").replace("\n", " ")
+
+
+@pytest.mark.parametrize("header", ["[" * 100_000, "{", "NaN"])
+def test_a_hostile_header_is_reported_in_a_line(header, tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({"Phi": np.eye(2)}, path, metadata={"maxsparse": header})
+    done = subprocess.run(
+        [sys.executable, "-m", "maxsparse", "export", str(path)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("maxsparse: cannot read")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_dictionary_is_no_model(tmp_path):

@@ -78,6 +78,23 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
     assert first.about["report"]["history"] == second.about["report"]["history"]
 
 
+@pytest.mark.parametrize("network", ["learned_sbl", "residual"])
+def test_a_finished_model_is_not_overwritten_unless_forced(network, Phi, tmp_path):
+    output = tmp_path / "m.safetensors"
+    budget = [] if network == "learned_sbl" else ["--samples", "64"]
+    arguments = [Phi, "-o", str(output)] if network == "learned_sbl" else [Phi, *small(str(output), *budget)]
+    assert run(*arguments).returncode == 0
+    before = output.read_bytes()
+    refused = run(*arguments, "--seed", "1")
+    assert refused.returncode == 1
+    assert "already exists; choose another name, or replace it with" in refused.stderr
+    assert "--force" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert output.read_bytes() == before
+    assert run(*arguments, "--seed", "1", "--force").returncode == 0
+    assert output.read_bytes() != before
+
+
 def test_another_number_of_threads_is_told_in_a_line(Phi, tmp_path, monkeypatch, capsys):
     output = str(tmp_path / "m.safetensors")
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own, and a handler

@@ -143,8 +143,8 @@ def test_a_network_of_your_own_can_score(Phi, batch):
     result = ms.SparseRecoverer(Phi, network=Oracle(X), budget="none").recover(Y)
     assert result.certified.all()
     assert result.method == "Oracle"
-    for bad in ("nonsense", 3):
-        with pytest.raises(ValueError, match="network must be"):
+    for bad, message in (("nonsense", "there is no network 'nonsense'"), (3, "network must be")):
+        with pytest.raises(ValueError, match=message):
             ms.SparseRecoverer(Phi, network=bad).recover(Y)
 
 
@@ -226,3 +226,18 @@ def test_hostile_files_are_refused(Phi, tmp_path):
             ms.load(path)
     with pytest.raises(FileNotFoundError):
         ms.load(tmp_path / "nothing.safetensors")
+
+
+def test_repr_is_one_line_with_the_shape_of_the_dictionary(Phi):
+    assert repr(ms.SparseRecoverer(Phi)) == "SparseRecoverer(Phi=<16×60>)"
+    assert repr(ms.SparseRecoverer(Phi.tolist(), noise=0.1, budget="fast")) == (
+        "SparseRecoverer(Phi=<16×60>, noise=0.1, budget='fast')"
+    )
+    assert repr(ms.SparseRecoverer(Phi, network=Oracle(None))) == "SparseRecoverer(Phi=<16×60>, network=<Oracle>)"
+
+
+def test_a_single_signal_is_told_how_to_be_a_batch(Phi, batch):
+    _, Y = batch
+    for call in (ms.SparseRecoverer(Phi).recover, ms.SparseRecoverer(Phi).transform, ms.SparseRecoverer(Phi).fit):
+        with pytest.raises(ValueError, match=r"^Y must be 2-D, got shape \(16,\); for a single row pass Y\[None, :\]"):
+            call(Y[0])

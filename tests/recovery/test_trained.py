@@ -120,7 +120,14 @@ def test_hostile_files_are_refused(model, tmp_path):
 @pytest.mark.parametrize(
     ("option", "parameter"), [("rng", "random_state"), ("seed", "random_state"), ("noise", "noise")]
 )
-def test_what_the_model_says_is_not_said_again_to_fit(option, parameter):
-    model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 10, rng=0), network="residual")
+@pytest.mark.parametrize("network", ["residual", "learned_sbl"])
+def test_what_the_model_says_is_not_said_again_to_fit(network, option, parameter):
+    model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 10, rng=0), network=network)
     with pytest.raises(ValueError, match=f"fit does not accept {option}=; pass {parameter}= to SparseRecoverer"):
-        model.fit(samples=100, **{option: 0})
+        model.fit(minutes=1, **{option: 0})
+
+
+def test_an_option_that_fit_does_not_have_is_named():
+    model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 10, rng=0), network="residual")
+    with pytest.raises(ValueError, match=r"there is no option of fit 'sample'; did you mean 'samples'\?"):
+        model.fit(minutes=1, sample=100)

@@ -80,6 +80,19 @@ def test_whitened_parts():
     assert ms.metrics.strict_accuracy(X, aiht(parts, Y, sparsity=2, precondition=True).scores) > 0.5
 
 
+def test_whitening_is_regularised_by_the_noise():
+    # [U, A] of condition 9000: whitened without a word on the noise, nothing is left of the signals.
+    parts = ms.dictionaries.clustered(40, 32, clusters=8, epsilon=0.3, rng=0)
+    X, Y = ms.signals.sample(parts, 200, sparsity=2, noise=1e-2, rng=1)
+    unregularised = ms.theory.precondition(np.hstack([parts.centers, parts.details]))
+    strict = [
+        ms.metrics.strict_accuracy(X, aiht(parts, Y, sparsity=2, noise=1e-2, precondition=change).scores)
+        for change in (True, unregularised)
+    ]
+    assert strict[0] > 0.7
+    assert strict[1] < 0.1
+
+
 @pytest.mark.parametrize("precondition", [False, True])
 def test_centres_alone_are_no_answer(precondition):
     # Details of size ε lie below this noise: the first phase fits y, and the second must choose atoms all the same.

@@ -64,8 +64,21 @@ def test_refuses_with_the_count():
     message = r"try 7.94e\+07 supports of up to 5 of 100 atoms, more than max_supports = 1e\+07"
     with pytest.raises(ValueError, match=message):
         ms.solvers.exact(Phi, np.ones((1, 20)), sparsity=5)
-    with pytest.raises(ValueError, match="supports of up to 5 of 100 atoms"):
-        ms.solvers.exact(Phi, np.ones((1, 20)))  # goes as far as it may
+
+
+def test_one_signal_that_needs_too_many_supports_does_not_lose_the_others():
+    Phi = ms.dictionaries.gaussian(8, 16, rng=0)
+    X, Y = ms.signals.sample(Phi, 30, sparsity=2, rng=1)
+    Y[7] = np.random.default_rng(2).standard_normal(8)  # needs all eight
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 30 signals are left without an answer: .* supports of up to 4 of 16"
+    ):
+        result = ms.solvers.exact(Phi, Y, max_supports=1 + 16 + 120 + 560)
+    others = np.arange(30) != 7
+    assert result.converged.tolist() == others.tolist()
+    np.testing.assert_allclose(result.coef[others], X[others], atol=1e-9)
+    assert not result.coef[7].any()
+    assert result.iterations[7] == 3
 
 
 def test_dependent_atoms_are_skipped():

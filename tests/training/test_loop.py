@@ -359,6 +359,20 @@ def test_an_unfinished_run_is_not_overwritten(interrupted):
     with pytest.raises(ValueError, match="an unfinished run is in"):
         training.train(network, task, QUICK, samples=32, output=interrupted)
     assert checkpoint_path(interrupted).read_bytes() == content
+    training.train(network, task, QUICK, samples=32, output=interrupted, overwrite=True, n_threads=1)
+    assert not checkpoint_path(interrupted).exists()
+
+
+def test_a_finished_model_is_not_overwritten(tmp_path):
+    output = tmp_path / "m.safetensors"
+    network, task = make()
+    training.train(network, task, QUICK, samples=32, output=output, n_threads=1)
+    content = output.read_bytes()
+    with pytest.raises(ValueError, match=r"already exists; choose another name, or replace it with overwrite=True"):
+        training.train(network, task, QUICK, samples=64, output=output, n_threads=1)
+    assert output.read_bytes() == content
+    training.train(network, task, QUICK, samples=64, output=output, overwrite=True, n_threads=1)
+    assert networks.load(output).about["report"]["samples"] == 64
 
 
 @pytest.mark.parametrize("option", [{"minutes": 1.0}, {"samples": 9}, {"resume": True}])

@@ -53,10 +53,11 @@ Hyperparameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter of the network: --set width=200. Repeatable."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace MODEL if it already exists.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted run that writes MODEL.")]
 # Options allowed when resuming, and with the bundled network.
 ON_RESUMING = {"resume", "output", "device", "threads", "as_json"}
-ON_BUNDLING = {"dictionary", "output", "network", "minutes", "noise", "seed", "as_json"}
+ON_BUNDLING = {"dictionary", "output", "network", "minutes", "noise", "seed", "force", "as_json"}
 
 
 def fit(
@@ -82,6 +83,7 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights and signals.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
+    force: Force = False,
     resume: Resume = False,
     as_json: Json = False,
 ) -> None:
@@ -111,11 +113,13 @@ def fit(
         raise typer.BadParameter("is missing; give a dictionary file, or --resume", param_hint="PHI")
     check_name(NETWORKS, network, "--network")
     if network == BUNDLED:
+        if output.exists() and not force:
+            raise ValueError(f"{str(output)!r} already exists; choose another name, or replace it with --force")
         _refuse_others(context, ON_BUNDLING, "is only for the networks of the paper; select one with --network")
         _bundle(read_dictionary(dictionary), output, minutes or 0.0, noise, seed, as_json)
         return
     signals = {"sparsity": parse_sparsity(sparsity), "amplitudes": amplitudes, "noise": noise, "snr_db": snr_db}
-    budget = {"minutes": minutes, "samples": samples, "set_size": set_size}
+    budget = {"minutes": minutes, "samples": samples, "set_size": set_size, "overwrite": force}
     hyperparameters = parse_pairs(hyperparameter or [])
 
     def train(training: Any, more: dict[str, Any]) -> Any:

@@ -1,10 +1,9 @@
-"""Output of commands: text on a terminal, JSON for programs, nothing else into a pipe."""
+"""Output of commands: text for people on standard error, JSON for programs on standard output."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,9 +15,8 @@ __all__ = ["print_json", "say", "say_summary"]
 
 
 def say(text: str) -> None:
-    """Print a message on standard error, only if that is a terminal."""
-    if sys.stderr.isatty():
-        typer.echo(text, err=True)
+    """Print a message on standard error: standard output may be a pipe that expects only results."""
+    typer.echo(text, err=True)
 
 
 def print_json(figures: dict[str, Any]) -> None:

@@ -231,6 +231,7 @@ def _fit(recipe: Recipe, options: dict[str, Any]) -> None:
         hyperparameters=recipe.hyperparameters,
         samples=recipe.samples,
         rng=recipe.seed,
+        overwrite=True,  # what is left of a run whose checkpoint is gone
         **options,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from typing import Any, cast
@@ -132,6 +133,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Phi = self._dictionary()
         minutes = check_number(minutes, "minutes", low=0.0)
         noise = check_number(self.noise, "noise", low=0.0)
+        for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
+            if option in training:
+                raise ValueError(f"fit does not accept {option}=; pass {parameter}= to SparseRecoverer")
         if self.network == "learned_sbl":
             progress = bool(training.pop("progress", False))
             if training:
@@ -147,9 +151,6 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                     raise
                 self.weights_ = check_weights(tuned, "the tuned network")
         elif isinstance(self.network, str):
-            for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
-                if option in training:
-                    raise ValueError(f"fit does not accept {option}=; pass {parameter}= to SparseRecoverer")
             options = {"n_threads": self.n_threads, "minutes": minutes or None, **training}
             self.trained_ = train(Phi, self.network, noise=noise, seed=self.random_state, **options)
         elif minutes > 0 or training:
@@ -250,8 +251,12 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         try:
             checked = check_array(Y, **options)
         except (ValueError, RuntimeError) as error:
-            if "Reshape your data" not in str(error):
+            try:
                 check_matrix(Y, "Y")  # says what to do, where it knows
+            except ValueError as better:
+                # scikit-learn's own checks look for its words.
+                words = "; Reshape your data" if "Reshape your data" in str(error) else ""
+                raise ValueError(f"{better}{words}") from error
             raise
         validate_data(self, Y, reset=reset, skip_check_array=True)
         return check_signals(checked, self._dictionary().shape)
@@ -286,6 +291,17 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if hasattr(self.network, "hyperparameters"):  # one of ours, that a file can hold
             return TrainedScores(self.network)
         return lambda Y, noise: (np.asarray(self.network.scores(Y)), None)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Name the parameters that are not the default ones; of Φ, its shape."""
+        shape = "×".join(map(str, np.shape(self.Phi)))
+        shown = {"Phi": f"<{shape}>"}
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if name != "Phi" and repr(value) != repr(parameter.default):
+                # A network of the caller's own may have a long repr.
+                shown[name] = f"<{type(value).__name__}>" if hasattr(value, "scores") else repr(value)
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from maxsparse import signals
 from maxsparse._core.extras import needs
-from maxsparse._core.registry import NETWORKS
+from maxsparse._core.registry import NETWORKS, unknown
 from maxsparse._core.validation import FloatArray, check_number
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["TrainedScores", "check_name", "rebuild", "train"]
 
 CALIBRATION_SIGNALS = 1000
+# Parameters of training.fit and training.train that are not the caller's to give.
+NOT_GIVEN = {"Phi", "network", "task", "options", "noise", "rng", "resume", "resume_command"}
 LEAST_GAIN = 1e-3  # keeps the order of the scores of a network that learned nothing
 
 
@@ -95,6 +98,9 @@ def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any
         )
     # With the logistic loss outputs are log odds; softmax leaves a constant per signal undetermined.
     options.setdefault("loss", "sigmoid")
+    known = {*inspect.signature(training.fit).parameters, *inspect.signature(training.train).parameters} - NOT_GIVEN
+    for option in sorted(options.keys() - known):
+        raise ValueError(unknown("option of fit", option, sorted(known)))
     network, _ = training.fit(Phi, check_name(name), noise=noise, rng=seed, **options)
     law = {key: options[key] for key in ("amplitudes", "snr_db") if key in options}
     sparsity = options.get("sparsity") or (1, max(1, Phi.shape[0] // 2))

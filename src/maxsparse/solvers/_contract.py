@@ -179,14 +179,21 @@ def _changes(
     elif noise == 0:
         yield _Change.of(Phi, 0.0, *theory.precondition(Phi)), None
     else:
-        # The right regularisation depends on a signal's noise-to-signal ratio. Rounding it to powers of two gives few
-        # preconditioners, and keeps a signal's answer independent of its batch.
-        size = np.linalg.norm(Y.astype(np.float64), axis=1)
-        ratio = noise * np.sqrt(Y.shape[1]) / np.maximum(size, np.finfo(np.float64).tiny)
-        level = np.clip(np.rint(np.log2(ratio)), -40, 4).astype(np.int64)
-        for value in np.unique(level):
-            change = _Change.of(Phi, noise, *theory.precondition(Phi, noise=2.0 ** float(value)))
-            yield change, np.flatnonzero(level == value)
+        for level, rows in noise_levels(Y, noise):
+            yield _Change.of(Phi, noise, *theory.precondition(Phi, noise=level)), rows
+
+
+def noise_levels(Y: FloatArray, noise: float) -> Iterator[tuple[float, NDArray[np.intp]]]:
+    """Yield noise-to-signal ratios, rounded to powers of two, with the signals that have them.
+
+    The right regularisation follows from a signal's own ratio. Rounding it leaves a few preconditioners, and keeps a
+    signal's answer independent of its batch.
+    """
+    size = np.linalg.norm(Y.astype(np.float64), axis=1)
+    ratio = noise * np.sqrt(Y.shape[1]) / np.maximum(size, np.finfo(np.float64).tiny)
+    level = np.clip(np.rint(np.log2(ratio)), -40, 4).astype(np.int64)
+    for value in np.unique(level):
+        yield 2.0 ** float(value), np.flatnonzero(level == value)
 
 
 def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,16 @@ from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.result import Result
-from maxsparse.solvers._contract import Batch, Options, Precondition, check_preconditioner, check_sparsities, run
+from maxsparse.solvers._contract import (
+    Batch,
+    Options,
+    Precondition,
+    Rows,
+    check_preconditioner,
+    check_sparsities,
+    noise_levels,
+    run,
+)
 from maxsparse.solvers.iht import iht_step
 
 __all__ = ["Layer", "adaptive_layers", "aiht"]
@@ -106,7 +115,7 @@ def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
     label="A-IHT",
     needs=["sparsity", "clusters"],
     can=["noise"],
-    good_for="tight clusters, where everything else fails",
+    good_for="tight clusters of atoms whose centres you know",
     order=21,
 )
 def aiht(
@@ -143,7 +152,7 @@ def aiht(
     tol : float, default=1e-12
         Stop a phase when the residual is below tol·‖y‖₂ (or at the noise level), or x moves by less than tol·‖x‖₂.
     precondition : bool or (W, D), default=False
-        True whitens [U, A], not Φ; a pair must fit [U, A].
+        True whitens [U, A], not Φ, regularised for the noise of every signal; a pair must fit [U, A].
     noise, n_threads, progress
         As for :func:`maxsparse.solvers.iht`.
 
@@ -185,33 +194,43 @@ def aiht(
     if cluster_sparsity is not None:
         k_c = check_integer(cluster_sparsity, "cluster_sparsity", low=0, high=clusters)
         cluster_limits = np.minimum(cluster_limits, k_c)
-    W, D = _integrated_change(dictionary, precondition)
+    integrated = np.hstack([dictionary.centers, dictionary.details])
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, dtype = len(batch.Y), batch.Y.dtype
-        floor = batch.noise * float(np.linalg.norm(W))  # expected size of the noise after W; noise·√n for W = I
-        integrated = np.hstack([dictionary.centers, dictionary.details])
-        parts = np.ascontiguousarray((W @ integrated * D).T, dtype=dtype)  # rows are the columns of W[U, A]D
-        Y_changed = times(batch.Y, np.ascontiguousarray(W.T, dtype=dtype))
-        back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
-        over_slices(_aiht_rows, len(batch.Y),
-            parts, clusters, dictionary.labels, back, Y_changed, batch.Y, batch.atoms, sparsities[batch.rows],
-            cluster_limits[batch.rows], max_iter, tol, floor, batch.X, spent, done,
-        )  # fmt: skip
+        limits = sparsities[batch.rows], cluster_limits[batch.rows]
+        for (W, D), rows in _changes(integrated, batch.Y, batch.noise, precondition):
+            floor = batch.noise * float(np.linalg.norm(W))  # expected size of the noise after W; noise·√n for W = I
+            parts = np.ascontiguousarray((W @ integrated * D).T, dtype=dtype)  # rows are the columns of W[U, A]D
+            Y, X = batch.Y[rows], batch.X[rows]
+            Y_changed = times(Y, np.ascontiguousarray(W.T, dtype=dtype))
+            back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
+            steps, finished = spent[rows], done[rows]
+            over_slices(_aiht_rows, len(Y),
+                parts, clusters, dictionary.labels, back, Y_changed, Y, batch.atoms, limits[0][rows], limits[1][rows],
+                max_iter, tol, floor, X, steps, finished,
+            )  # fmt: skip
+            batch.X[rows], spent[rows], done[rows] = X, steps, finished
         return spent, done
 
     return run("aiht", dictionary, Y, solve_batch, Options(False, noise, n_threads, progress))
 
 
-def _integrated_change(dictionary: ClusteredDictionary, precondition: Precondition) -> tuple[FloatArray, FloatArray]:
-    """Return W and D for [U, A]."""
-    integrated = np.hstack([dictionary.centers, dictionary.details])
+def _changes(
+    integrated: FloatArray, Y: FloatArray, noise: float, precondition: Precondition
+) -> Iterator[tuple[tuple[FloatArray, FloatArray], Rows]]:
+    """Yield every (W, D) for [U, A] with the signals that it is for."""
+    everything = slice(None)
     if precondition is None or precondition is False:
-        return np.eye(integrated.shape[0]), np.ones(integrated.shape[1])
-    if precondition is True:
-        return theory.precondition(integrated)
-    return check_preconditioner(precondition, integrated)
+        yield (np.eye(integrated.shape[0]), np.ones(integrated.shape[1])), everything
+    elif precondition is not True:
+        yield check_preconditioner(precondition, integrated), everything
+    elif noise == 0:
+        yield theory.precondition(integrated), everything
+    else:
+        for level, rows in noise_levels(Y, noise):
+            yield theory.precondition(integrated, noise=level), rows
 
 
 @kernel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import comb
 from typing import Any
 
@@ -28,7 +29,7 @@ SLACK = 1e-6  # relative error of the running residual; candidates are checked b
     summary="min ‖x‖₀ by trying every support",
     label="exact ℓ0",
     can=["noise"],
-    good_for="small problems; the oracle of the tests",
+    good_for="a small problem, and a proof by enumeration",
     order=50,
 )
 def exact(
@@ -56,11 +57,12 @@ def exact(
     Y : array-like of shape (N, n)
         Signals as rows.
     sparsity : int or None, default=None
-        Largest support to try; None tries sizes up to min(n, m) until every signal is explained.
+        Largest support to try; None tries sizes until every signal is explained, or as far as `max_supports` allows.
     tol : float, default=1e-8
         Residual, relative to ‖y‖₂, at which y counts as explained; in float32 at least 64 rounding errors.
     max_supports : float, default=1e7
-        Raise an error if more supports per signal are needed.
+        Largest number of supports to look at per signal. Where `sparsity` asks for more, this is an error; without
+        `sparsity`, signals that would take more are left without an answer, with a warning.
     precondition : bool or (W, D), default=False
         Whitening changes only the metric of the residual; accepted for a uniform interface.
     noise : float, default=0.0
@@ -97,8 +99,9 @@ def exact(
     if min(n, m) == 0:
         check_dictionary(Phi)  # raises the error for an empty Phi
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
-    if sparsity is not None:
-        _refuse_if_more(largest, m, max_supports)
+    if sparsity is not None and _count(largest, m) > max_supports:
+        raise ValueError(_too_many(largest, m, max_supports))
+    left: list[int] = []  # numbers of signals that would take too many supports
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N = len(batch.Y)
@@ -114,7 +117,9 @@ def exact(
             rows = np.flatnonzero(~done)
             if rows.size == 0:
                 break
-            _refuse_if_more(k, m, max_supports)
+            if _count(k, m) > max_supports:
+                left.append(rows.size)
+                break
             best[rows] = np.inf
             over_slices(_enumerate_rows, -(-rows.size // BLOCK), atoms, G, Y64, alpha, rows, k, goal, best, X)
             spent[rows] = k
@@ -122,16 +127,27 @@ def exact(
         batch.X[...] = X
         return spent, done
 
-    return run("exact", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress))
-
-
-def _refuse_if_more(k: int, m: int, most: float) -> None:
-    count = sum(comb(m, size) for size in range(k + 1))
-    if count > most:
-        raise ValueError(
-            f"exact would have to try {count:.3g} supports of up to {k} of {m} atoms, more than "
-            f"max_supports = {most:.3g}; lower sparsity, raise max_supports, or use another method"
+    result = run("exact", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress))
+    if left:
+        size = int(result.iterations.max()) + 1
+        warnings.warn(
+            f"{sum(left)} of {len(result)} signals are left without an answer: {_too_many(size, m, max_supports)}",
+            RuntimeWarning,
+            stacklevel=2,
         )
+    return result
+
+
+def _count(k: int, m: int) -> int:
+    """Return the number of supports of up to k of m atoms."""
+    return sum(comb(m, size) for size in range(k + 1))
+
+
+def _too_many(k: int, m: int, most: float) -> str:
+    return (
+        f"exact would have to try {_count(k, m):.3g} supports of up to {k} of {m} atoms, more than "
+        f"max_supports = {most:.3g}; lower sparsity, raise max_supports, or use another method"
+    )
 
 
 @kernel()

@@ -27,7 +27,7 @@ SHRINK = 2.0  # their κ
     label="IHT",
     needs=["sparsity"],
     can=["noise", "callback"],
-    good_for="the paper's baseline; needs a small RIP constant",
+    good_for="the paper's baseline; a small RIP constant is needed",
     order=20,
 )
 def iht(

@@ -21,7 +21,7 @@ __all__ = ["l1"]
     summary="min ‖x‖₁ s.t. Φx = y, exactly; or ‖y − Φx‖ ≤ σ√n",
     label="ℓ1",
     can=["noise"],
-    good_for="a convex answer you can rely on",
+    good_for="a convex method, solved exactly",
     order=32,
 )
 def l1(

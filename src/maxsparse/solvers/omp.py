@@ -25,7 +25,7 @@ BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more th
     summary="greedy, one atom at a time",
     label="OMP",
     can=["noise", "callback"],
-    good_for="speed; incoherent Φ",
+    good_for="speed, on an incoherent Φ and very sparse signals",
     order=10,
 )
 def omp(

@@ -20,7 +20,7 @@ __all__ = ["reweighted_l1"]
     summary="a sequence of weighted ℓ1 problems",
     label="reweighted ℓ1",
     can=[],
-    good_for="more than ℓ1 for spread amplitudes",
+    good_for="amplitudes that differ much, and less sparse signals than ℓ1 recovers",
     order=33,
 )
 def reweighted_l1(

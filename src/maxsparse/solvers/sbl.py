@@ -29,7 +29,7 @@ FINISH_PRUNE = 1e-7
     summary="min yᵀS⁻¹y + log det S, sparse Bayesian learning",
     label="SBL",
     can=["noise", "callback"],
-    good_for="**the default**: coherent Φ",
+    good_for="a coherent Φ, or noise; **the default**",
     order=40,
 )
 def sbl(

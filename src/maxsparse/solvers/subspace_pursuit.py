@@ -24,7 +24,7 @@ __all__ = ["subspace_pursuit"]
     label="subspace pursuit",
     needs=["sparsity"],
     can=["noise", "callback"],
-    good_for="more than OMP near its limit",
+    good_for="less sparse signals than OMP recovers",
     order=11,
 )
 def subspace_pursuit(

@@ -66,7 +66,8 @@ def fit(
     rng : int, numpy.random.Generator or None, default=None
         Seed of the initial weights and of all signals.
     **options
-        For :func:`train`: ``minutes=``, ``samples=``, ``device=``, ``n_threads=``, ``progress=``, ``callback=``.
+        For :func:`train`: ``minutes=``, ``samples=``, ``overwrite=``, ``device=``, ``n_threads=``, ``progress=``,
+        ``callback=``.
 
     Returns
     -------

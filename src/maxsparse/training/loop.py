@@ -35,6 +35,7 @@ def train(
     samples: int | None = None,
     output: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     device: str = "auto",
     n_threads: int | None = None,
     progress: bool = False,
@@ -57,7 +58,9 @@ def train(
         Model file for the best weights so far, from the first validation on. The checkpoint is next to it until the run
         is finished. None writes nothing.
     resume : bool, default=False
-        Resume from the checkpoint of `output`. If False, an existing checkpoint raises an error.
+        Resume from the checkpoint of `output`.
+    overwrite : bool, default=False
+        Replace a model or an unfinished run that `output` already holds. If False, it raises an error.
     device : str, default="auto"
         ``"auto"`` uses CUDA if available, else the CPU; or a torch device name.
     n_threads : int or None, default=None
@@ -93,15 +96,26 @@ def train(
     torch's DistributedDataParallel averages the gradients, and the first process validates and writes.
     """
     budget = Budget.of(minutes, samples, settings)
-    if output is not None and not resume and checkpoint_path(output).exists():
-        raise ValueError(
-            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or remove that file to start over"
-        )
+    if output is not None and not resume and not overwrite:
+        _refuse_to_overwrite(Path(output))
     with Processes.join(device, n_threads) as processes:
         run = Run(network, task, settings, budget, processes, None if output is None else Path(output))
         if resume:
             run.restore()
         return _loop(run, progress, callback, resume_command)
+
+
+def _refuse_to_overwrite(output: Path) -> None:
+    """Raise an error where a new run would replace what an earlier one has left."""
+    if checkpoint_path(output).exists():
+        raise ValueError(
+            f"an unfinished run is in {str(checkpoint_path(output))!r}; resume it, or replace it with overwrite=True "
+            "(--force)"
+        )
+    if output.exists():
+        raise ValueError(
+            f"{str(output)!r} already exists; choose another name, or replace it with overwrite=True (--force)"
+        )
 
 
 def _loop(run: Run, progress: bool, callback: Callable[[Report], object] | None, resume_command: str | None) -> Report:

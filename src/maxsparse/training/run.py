@@ -156,7 +156,7 @@ class Run:
             if not self.report.best and self.processes.first:
                 self.save_model(self.output, self.good_weights)
             kept = f", and {str(self.output)!r} the best so far" if self.report.best else f", also {str(self.output)!r}"
-            first = f", and remove {str(checkpoint_path(self.output))!r} first"
+            first = ", and overwrite=True (--force)"
         raise DivergenceError(
             f"training diverged: {what} after {self.report.samples:,} signals (the loss was initially "
             f"{self.first_loss:.4g}). The network has its last good weights{kept}. Try a smaller learning rate than "
