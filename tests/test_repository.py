@@ -34,7 +34,11 @@ def test_no_checkpoint_is_committed(committed):
 def test_files_that_state_the_version_agree():
     stated = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
     assert maxsparse.__version__.split(".dev")[0] == stated
-    assert stated in (ROOT / "CHANGELOG.md").read_text()
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    if ".dev" in maxsparse.__version__:
+        assert f"## [Unreleased] ({stated})" in changelog
+    else:  # ready for its tag
+        assert re.search(rf"^## \[{re.escape(stated)}\] - 20\d\d-\d\d-\d\d$", changelog, re.MULTILINE)
 
 
 def test_the_variables_that_tests_read_are_documented():
