@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from maxsparse._core.registry import EXPERIMENTS
 from maxsparse._core.validation import DuplicateAtomsWarning, FloatArray
 from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
-from maxsparse.experiments.drawing import accuracy_axes, draw_series, legend_below
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from maxsparse.experiments.rip_figures import draw_bounds, draw_rank, draw_search
 
 EPSILON = 1e-4
 FAMILIES: dict[str, Callable[[int, int, int], FloatArray]] = {
@@ -36,9 +33,10 @@ class Rip(Experiment):
     paper = "Section 3, Proposition 2 and Corollary 1"
     about = (
         "Rank: Φ = [εA + Δ_r]N with ε = 10⁻⁴; W removes the r strongest directions; Ã is a random dictionary with "
-        "n − r rows. All atoms have norm 1 and δ_3 is exact. Search: gradient search for W and D on sampled supports, "
-        "starting from the best closed form; constants are exact, with the best common factor in D, so that shorter "
-        "atoms alone gain nothing. Bounds: the certified interval without enumeration against the exact constant."
+        "n − r rows. All atoms have norm 1 and δ_3 is exact. Corollary: many such dictionaries, of growing size, with "
+        "the range of Δ_r known and removed. Search: gradient search for W and D on sampled supports, starting from "
+        "the best closed form; constants are exact, with the best common factor in D, so that shorter atoms alone gain "
+        "nothing. Bounds: the certified interval without enumeration against the exact constant."
     )
     claims = (
         Claim("corollary", "E δ*_3k[Φ] ≤ E δ_3k[Ã], with Ã the matrix A without r rows.", "Corollary 1"),
@@ -56,6 +54,7 @@ class Rip(Experiment):
             "N": 20,
             "seeds": [0],
             "search": {"n": 8, "m": 12, "steps": 25},
+            "corollary": {"sizes": [[8, 12, 2], [10, 16, 2]], "draws": 3},
             "orders": [2, 3, 4],
         },
         "laptop": {
@@ -66,6 +65,7 @@ class Rip(Experiment):
             "N": 500,
             "seeds": [0, 1, 2],
             "search": {"n": 20, "m": 40, "steps": 200},
+            "corollary": {"sizes": [[20, 40, 2], [40, 80, 4]], "draws": 20},
             "orders": [2, 3, 4, 5, 6],
         },
         "day": {
@@ -76,6 +76,7 @@ class Rip(Experiment):
             "N": 500,
             "seeds": [0, 1, 2, 3, 4],
             "search": {"n": 20, "m": 40, "steps": 200},
+            "corollary": {"sizes": [[20, 40, 2], [40, 80, 4], [60, 120, 6]], "draws": 80},
             "orders": [2, 3, 4, 5, 6],
         },
         "paper": {
@@ -86,6 +87,7 @@ class Rip(Experiment):
             "N": 2000,
             "seeds": list(range(10)),
             "search": {"n": 20, "m": 100, "steps": 1000},
+            "corollary": {"sizes": [[20, 40, 2], [50, 100, 5], [100, 200, 10]], "draws": 100},
             "orders": [2, 3, 4, 5, 6, 7],
         },
     }
@@ -95,6 +97,12 @@ class Rip(Experiment):
         found: list[dict[str, Any]] = []
         for seed in settings["seeds"]:
             found += [{"kind": "rank", "rank": rank, "seed": seed} for rank in settings["ranks"]]
+            if seed == settings["seeds"][0]:  # its draws are seeds of their own
+                found += [
+                    {"kind": "corollary", "n": n, "m": m, "rank": r, "draw": draw, "seed": seed}
+                    for n, m, r in settings["corollary"]["sizes"]
+                    for draw in range(settings["corollary"]["draws"])
+                ]
             found += [{"kind": "search", "family": family, "seed": seed} for family in FAMILIES]
             found += [
                 {"kind": "bounds", "family": family, "order": order, "seed": seed}
@@ -105,7 +113,9 @@ class Rip(Experiment):
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
         """Run one task."""
-        return {"rank": _rank, "search": _search, "bounds": _bounds}[task["kind"]](settings, task)
+        return {"rank": _rank, "corollary": _corollary, "search": _search, "bounds": _bounds}[task["kind"]](
+            settings, task
+        )
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
         """Draw constants and accuracy against the rank, the search, and the bounds."""
@@ -115,20 +125,20 @@ class Rip(Experiment):
                 "rip-rank",
                 f"The price of removing r directions: exact δ_3, and strict accuracy of IHT ({size}, {settings['k']} "
                 "nonzeros, ε = 10⁻⁴); mean and standard deviation over dictionaries.",
-                lambda figure: _draw_rank(figure, data),
+                lambda figure: draw_rank(figure, data),
                 (10.0, 4.8),
             ),
             Picture(
                 "rip-search",
                 f"δ_3 with the best common factor ({small}): Φ itself, the best closed form, and after gradient "
                 "search; one dot per dictionary.",
-                lambda figure: _draw_search(figure, data),
+                lambda figure: draw_search(figure, data),
                 (7.0, 4.0),
             ),
             Picture(
                 "rip-bounds",
                 f"Certified interval without enumeration (bars) and exact δ_k (dots), {small}, first seed.",
-                lambda figure: _draw_bounds(figure, data.select(kind="bounds", seed=settings["seeds"][0])),
+                lambda figure: draw_bounds(figure, data.select(kind="bounds", seed=settings["seeds"][0])),
                 (8.0, 3.6),
             ),
         ]
@@ -146,10 +156,6 @@ class Rip(Experiment):
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare with the corollary over all ranks, with the claims on recovery at small and at large ones."""
         ranks = [r for r in settings["ranks"] if 0 < r < settings["n"] - 2]
-        inner = Data(r for r in data.select(kind="rank").records if r.where["rank"] in ranks)
-        gaps = inner.values("known") - inner.values("reduced")
-        estimated = inner.values("nulled") - inner.values("reduced")
-        error = float(gaps.std(ddof=1) / math.sqrt(gaps.size)) if gaps.size > 1 else math.inf
         low, last = ranks[0], max(settings["ranks"])
         ratio = data.mean("plain", rank=low) / data.mean("nulled", rank=low)
         recovered, reference, before = (data.mean(f"strict_{v}", rank=low) for v in ("nulled", "reduced", "plain"))
@@ -157,13 +163,7 @@ class Rip(Experiment):
         search = data.select(kind="search")
         after, start = search.values("after"), search.values("start")
         return [
-            self.verdict(
-                "corollary",
-                f"δ_3[WΦD] − δ_3[Ã] is {gaps.mean():+.3f} on average over {gaps.size} dictionaries with r from "
-                f"{ranks[0]} to {ranks[-1]} (standard error {error:.3f}) if W is made from Δ_r, and "
-                f"{estimated.mean():+.3f} if the range of Δ_r is estimated from Φ. δ* is at most δ_3[WΦD].",
-                bool(gaps.mean() <= 2 * error) if gaps.size >= 3 else None,
-            ),
+            self._corollary(data),
             self.verdict(
                 "lower",
                 f"At r = {low}, δ_3 falls from {data.mean('plain', rank=low):.3f} to "
@@ -191,6 +191,34 @@ class Rip(Experiment):
                 bool((after <= start + 1e-6).all() and after.mean() < start.mean()),
             ),
         ]
+
+    def _corollary(self, data: Data) -> Verdict:
+        """Compare the mean constants over many dictionaries, size by size; draws are independent."""
+        chosen = data.select(kind="corollary")
+        gaps = chosen.values("removed") - chosen.values("random")
+        if gaps.size < 3:
+            return self.verdict("corollary", "Too few dictionaries were drawn.", None)
+        rows = []
+        for n in chosen.unique("n"):
+            one = chosen.select(n=n)
+            removed, random = one.values("removed"), one.values("random")
+            shape = f"{n}×{one.unique('m')[0]}, r = {one.unique('rank')[0]}"
+            share = float(np.mean(removed <= random))
+            cells = removed.mean(), random.mean(), _standard_error(removed - random)
+            rows.append([shape, str(removed.size), *(f"{value:.4f}" for value in cells), f"{share:.2f}"])
+        error = _standard_error(gaps)
+        header = ["Φ", "dictionaries", "δ_3[WΦD]", "δ_3[Ã]", "standard error", "share with ≤"]
+        return self.verdict(
+            "corollary",
+            f"δ_3[WΦD] − δ_3[Ã] is {gaps.mean():+.4f} on average over {gaps.size} dictionaries (standard error "
+            f"{error:.4f}).",
+            bool(gaps.mean() <= 2 * error),
+            Table("corollary", "Exact constants; W removes the range of Δ_r. δ* is at most δ_3[WΦD].", header, rows),
+        )
+
+
+def _standard_error(values: FloatArray) -> float:
+    return float(values.std(ddof=1) / math.sqrt(values.size))
 
 
 def _rank(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
@@ -222,6 +250,20 @@ def _rank_at(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
     return [Record(task, values)]
 
 
+def _corollary(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
+    """Return exact δ_3 of WΦD, with the range of Δ_r removed, and of a random dictionary with n − r rows."""
+    n, m, r = task["n"], task["m"], task["rank"]
+    rng = np.random.default_rng([task["seed"], n, task["draw"]])
+    Phi, U = _low_rank_plus(n, m, r, rng)
+    W, D = theory.null_low_rank(Phi, r, low_rank=U)
+    reduced = dictionaries.gaussian(n - r, m, rng=rng)
+    values = {
+        name: float(theory.rip_constant(dictionary, 3, method="exact"))
+        for name, dictionary in (("removed", W @ Phi * D), ("random", reduced))
+    }
+    return [Record(task, values)]
+
+
 def _low_rank_plus(n: int, m: int, r: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw [εA + UV]N as :func:`maxsparse.dictionaries.low_rank_plus` does, and return it with U."""
     A, U, V = rng.standard_normal((n, m)) / math.sqrt(n), rng.standard_normal((n, r)), rng.standard_normal((r, m))
@@ -250,46 +292,3 @@ def _bounds(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
     return [
         Record(task, {"exact": float(exact), "lower": bounds.lower, "upper": bounds.upper, "subsets": exact.subsets})
     ]
-
-
-def _draw_rank(figure: Figure, data: Data) -> None:
-    left, right = figure.subplots(1, 2)
-    rank = data.select(kind="rank")
-    labels = {"plain": "Φ", "nulled": "Φ, r directions removed", "reduced": "Ã: random, n − r rows"}
-    for variant, label in labels.items():
-        draw_series(left, rank.series("rank", variant), label)
-        draw_series(right, rank.series("rank", f"strict_{variant}"), f"IHT on {label}")
-    draw_series(left, rank.series("rank", "known"), "Φ, range of Δ_r known and removed")
-    draw_series(right, rank.series("rank", "strict_whitened"), "IHT on Φ, whitened")
-    left.axhline(theory.IHT_THRESHOLD, color="black", linestyle="--", linewidth=1, label="1/√32")
-    left.set(xlabel="rank r of the disturbing term", title="δ_3, exact", ylim=(0, 2.1))
-    legend_below(left)
-    accuracy_axes(right, "rank r of the disturbing term")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-
-
-def _draw_search(figure: Figure, data: Data) -> None:
-    axes = figure.subplots()
-    search = data.select(kind="search")
-    names = {"before": "Φ", "start": "best closed form", "after": "after search"}
-    families = search.unique("family")
-    for number, (name, label) in enumerate(names.items()):
-        for position, family in enumerate(families):
-            values = search.values(name, family=family)
-            x = position + 0.22 * (number - 1) + np.linspace(-0.05, 0.05, values.size)
-            axes.plot(x, values, "o", color=f"C{number}", markersize=5, label=label if position == 0 else None)
-    axes.set(xticks=range(len(families)), xticklabels=families, ylabel="δ_3, exact", ylim=(0, 1.05))
-    axes.legend(fontsize=8, loc="lower left")
-    axes.grid(alpha=0.3, axis="y")
-
-
-def _draw_bounds(figure: Figure, data: Data) -> None:
-    for axes, family in zip(figure.subplots(1, 2), data.unique("family"), strict=True):
-        chosen = data.select(family=family)
-        lower, upper, exact = (chosen.series("order", name) for name in ("lower", "upper", "exact"))
-        axes.bar(lower.x, upper.mean - lower.mean, bottom=lower.mean, width=0.5, alpha=0.4, label="certified interval")
-        axes.plot(exact.x, exact.mean, "o", color="black", markersize=5, label="exact")
-        axes.set(xlabel="order k", ylabel="δ_k", title=family, xticks=exact.x, ylim=(0, None))
-        axes.legend(fontsize=8)
-        axes.grid(alpha=0.3)
