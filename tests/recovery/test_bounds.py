@@ -187,6 +187,17 @@ def test_ties_within_rounding_errors_are_neither_proven_nor_excluded():
                 assert bounds.upper[0] > 2
 
 
+@pytest.mark.parametrize("epsilon", [3e-9, 3e-8, 3e-7, 3e-6])
+def test_a_tiny_epsilon_excludes_nothing_by_rounding_errors(epsilon):
+    """Here ε² is of the size of the rounding errors of ‖y‖²."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        Phi = rng.standard_normal((5, 6))
+        Q = np.linalg.qr(np.column_stack([Phi[:, :2], rng.standard_normal(5)]))[0]
+        y = Phi[:, :2] @ [1.0, -0.7] + epsilon * Q[:, 2]
+        assert prove(Phi, y[None], epsilon=epsilon * (1 + 1e-6) + 1e-15).lower[0] <= 2
+
+
 def test_scales_and_dtypes():
     Phi = ms.dictionaries.gaussian(12, 30, rng=0)
     X, Y = ms.signals.sample(Phi, 10, sparsity=3, noise=0.01, rng=1)

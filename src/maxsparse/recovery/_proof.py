@@ -23,6 +23,7 @@ from maxsparse.recovery._blocks import (
 )
 
 ROUNDING = 2.0**-53
+WORTH = 0.2  # share of a level's work that trying a group size may cost
 SAMPLES = 48  # unions that are tried per group size before a level
 REFINEMENT = 3.0  # tasks that splitting a union takes, per block and halving
 
@@ -70,20 +71,22 @@ def _prove(
     m, n = atoms.shape
     size = np.sqrt(dot(y, y))
     # Atoms perturbed by γ move Φx by at most γ Σ|x_j|‖φ_j‖; γ for n reflections in n dimensions (Higham 2002, §19.3).
-    limit = epsilon + cancellation * size * (8.0 * n * n * ROUNDING + 2.0 * np.sqrt(DEPENDENT2))
-    answer, upper = _explanation(atoms, y, epsilon, cancellation, support)
+    perturbed = cancellation * size * (8.0 * n * n * ROUNDING + 2.0 * np.sqrt(DEPENDENT2))
+    # The second term: a squared distance that is computed as ‖r‖² − (aᵀr)²/‖a‖².
+    limit2 = (epsilon + perturbed) ** 2 + 16.0 * n * ROUNDING * size * size
+    upper = _explanation(atoms, y, epsilon, cancellation, support)
     spent = OVERHEAD + 1.0 * m * n * min(m, n)
-    if size <= limit or spent > allowed:
-        return (0 if size <= limit else 1), upper, upper == 0, 0.0
-    if distance2(atoms, y) > limit * limit:
+    if size * size <= limit2 or spent > allowed:
+        return (0 if size * size <= limit2 else 1), upper, upper == 0, 0.0
+    if distance2(atoms, y) > limit2:
         return m + 1, m + 1, False, spent
     for j in range(1, upper + 1):
         if j >= min(n, m):  # n atoms explain anything, and all m of them were just tried
             return j, upper, j == upper and j == m, spent
-        groups, spent, cost = _choose_groups(atoms, order, y, limit * limit, j, answer, cheap, spent)
+        groups, spent, cost = _choose_groups(atoms, order, y, limit2, j, cheap, spent, allowed)
         if spent + cost > allowed:
             return j, upper, False, spent
-        walk = make_walk(atoms, y, groups, limit * limit, j, spent, allowed)
+        walk = make_walk(atoms, y, groups, limit2, j, spent, allowed)
         outcome = all_supports(walk)
         spent = walk.state[SPENT]
         count = int(walk.state[FOUND])
@@ -102,8 +105,8 @@ def _prove(
 @kernel()
 def _explanation(
     atoms: NDArray[Any], y: NDArray[Any], epsilon: float, cancellation: float, support: NDArray[Any]
-) -> tuple[NDArray[Any], int]:
-    """Return a support within epsilon and its size: the guess, with more atoms where it needs them (size m + 1: none).
+) -> int:
+    """Turn a guess into a support within epsilon: add atoms where it needs them. Return its size, m + 1 for none.
 
     Atoms are added as orthogonal matching pursuit does, the one that correlates most with the residual first. Those
     that depend on others are dropped.
@@ -119,7 +122,7 @@ def _explanation(
         most = min(k + n, m)  # what the guess spans may be less than its size
         while not _within(atoms, y, chosen[:k], epsilon, cancellation, x, r):
             if k == most:
-                return chosen[:0], m + 1
+                return m + 1
             best, atom = -1.0, 0
             for j in range(m):
                 c = abs(dot(atoms[j], r))
@@ -136,7 +139,7 @@ def _explanation(
             support[chosen[a]] = True
             chosen[kept] = chosen[a]
             kept += 1
-    return chosen[:kept], kept
+    return kept
 
 
 @kernel()
@@ -167,21 +170,22 @@ def _choose_groups(
     y: NDArray[Any],
     limit2: float,
     j: int,
-    answer: NDArray[Any],
     cheap: float,
     spent: float,
+    allowed: float,
 ) -> tuple[NDArray[Any], float, float]:
     """Return the groups that make the walk over all supports of j atoms cheapest, the work so far, and that ahead."""
     m, n = atoms.shape
-    best = _groups(order, answer, 1)
+    best = _groups(order, 1)
     least = walk_cost(n, m, 1, j)
     s = 2
     while least > cheap and s * j < n:
-        groups = _groups(order, answer, s)
+        groups = _groups(order, s)
         G = len(groups)
-        cost = walk_cost(n, G, s, j)
+        cost, task = walk_cost(n, G, s, j), OVERHEAD + s * j * (s * j + 2.0) * n
         if cost < least and j < G:
-            task = OVERHEAD + s * j * (s * j + 2.0) * n
+            if spent + SAMPLES * task > allowed or (SAMPLES * task > WORTH * least and cheap > 0.0):
+                break
             spent += SAMPLES * task
             share = _share_to_split(atoms, y, groups, limit2, j)
             cost += share * binomial(G, j) * task * REFINEMENT * j * np.log2(s)
@@ -189,28 +193,17 @@ def _choose_groups(
                 best, least = groups, cost
             if share > 0.5:
                 break
-        s += max(1, s // 4)
+        s += max(1, s // 3)
     return best, spent, least
 
 
 @kernel()
-def _groups(order: NDArray[Any], answer: NDArray[Any], s: int) -> NDArray[Any]:
-    """Return groups (G, s) of neighbours in `order`, −1 for none; the answer's atoms stand alone, and first.
-
-    So a union that holds a part of the answer has few other atoms, and needs less splitting.
-    """
-    m, k = len(order), len(answer)
-    G = k + (m - k + s - 1) // s
-    groups = np.full((G, s), -1, np.int64)
-    alone = np.zeros(m, np.bool_)
-    for a in range(k):
-        groups[a, 0] = answer[a]
-        alone[answer[a]] = True
-    count = 0
+def _groups(order: NDArray[Any], s: int) -> NDArray[Any]:
+    """Return groups (G, s) of neighbours in `order`; −1 fills up the last one."""
+    m = len(order)
+    groups = np.full(((m + s - 1) // s, s), -1, np.int64)
     for l in range(m):
-        if not alone[order[l]]:
-            groups[k + count // s, count % s] = order[l]
-            count += 1
+        groups[l // s, l % s] = order[l]
     return groups
 
 
