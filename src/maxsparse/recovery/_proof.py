@@ -122,7 +122,7 @@ def _explanation(
         most = min(k + n, m)  # what the guess spans may be less than its size
         while not _within(atoms, y, chosen[:k], epsilon, cancellation, x, r):
             if k == most:
-                return m + 1
+                return int(m + 1)
             best, atom = -1.0, 0
             for j in range(m):
                 c = abs(dot(atoms[j], r))
