@@ -38,7 +38,7 @@ def test_learned_sbl_finds_what_the_compiled_one_finds(Phi, tmp_path, noise):
     # Signals of very different size have different levels of noise in the same batch.
     X, Y = ms.signals.sample(Phi, 200, sparsity=3, noise=noise, rng=2)
     Y[::2] *= 10.0
-    ours, theirs = LearnedScores(Phi, confident=np.inf)(Y, noise)[0], run(exported.path, Y)
+    ours, theirs = LearnedScores(Phi, confident=np.inf)(Y, noise), run(exported.path, Y)
     # The compiled network is float32, the file float64: they agree where that is enough.
     assert np.median(np.abs(ours - theirs).max(axis=1)) < 0.05
     difference = ms.metrics.strict_accuracy(X, ours) - ms.metrics.strict_accuracy(X, theirs)

@@ -6,9 +6,10 @@ import torch
 
 import maxsparse as ms
 from maxsparse import dictionaries, signals
+from maxsparse._core.prepared import Prepared
 from maxsparse.learned_sbl import LearnedScores, bundled_later, bundled_weights, read_weights, tasks
 from maxsparse.learned_sbl import train as learned
-from maxsparse.learned_sbl.model import LearnedSBL, whiten
+from maxsparse.learned_sbl.model import LearnedSBL
 from maxsparse.learned_sbl.spec import as_arrays
 from maxsparse.learned_sbl.tasks import OpenSignalsTask
 from maxsparse.learned_sbl.train import widen
@@ -42,7 +43,7 @@ def test_the_earlier_logits_are_those_of_the_first_pass():
     Phi = dictionaries.decaying(20, 100, rng=1)
     X, Y = signals.sample(Phi, 200, sparsity=9, rng=2)
     logits, rows = OpenSignalsTask([bundled_weights()]).open_rows(Phi, X, Y)
-    np.testing.assert_array_equal(logits, LearnedScores(Phi)(Y)[0])
+    np.testing.assert_array_equal(logits, LearnedScores(Phi)(Y))
     assert 50 < len(rows) < 190
 
     # and after two passes those of the second, where the first found nothing
@@ -61,9 +62,9 @@ def test_a_widened_network_gives_the_same_answers(monkeypatch):
     small.load_state_dict({name: torch.from_numpy(array) for name, array in as_arrays(weights).items()})
     widen(large, weights)
     Phi = dictionaries.gaussian(10, 24, rng=2)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     _, Y = signals.sample(Phi, 8, sparsity=3, noise=0.02, rng=1)
-    Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+    Z = torch.tensor(Y @ dictionary.back, dtype=torch.float32)
     with torch.no_grad():
         noise = torch.full((8,), 0.02)
         torch.testing.assert_close(

@@ -3,8 +3,9 @@ import pytest
 import torch
 
 from maxsparse import dictionaries, signals
+from maxsparse._core.prepared import Prepared
 from maxsparse.learned_sbl import model
-from maxsparse.learned_sbl.model import LearnedSBL, whiten
+from maxsparse.learned_sbl.model import LearnedSBL
 
 
 @pytest.fixture(params=[0, 2], ids=["alone", "2 heads"])
@@ -17,21 +18,22 @@ def network(request):
 
 def whitened_signals(Phi, dictionary, N=6, sparsity=4, noise=0.0):
     _, Y = signals.sample(Phi, N, sparsity=sparsity, noise=noise, rng=1)
-    return torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+    return torch.tensor(Y @ dictionary.back, dtype=torch.float32)
 
 
 def test_step_and_its_gradient_match_autograd_in_float64():
     Phi = dictionaries.decaying(9, 25, rng=0)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
+    Q32, outer = model._tensors(dictionary)
     generator = torch.Generator().manual_seed(0)
     gamma = torch.rand(4, 25, generator=generator).requires_grad_()
     c = (torch.rand(4, 9, generator=generator) + 0.1).requires_grad_()
     Z = torch.randn(4, 9, generator=generator)
     w_u, w_q = torch.randn(4, 25, generator=generator), torch.randn(4, 25, generator=generator)
-    u, q, inverse = model._SblStep.apply(gamma, Z, c, dictionary.Q, dictionary.outer)
+    u, q, inverse = model._SblStep.apply(gamma, Z, c, Q32, outer)
     ours = torch.autograd.grad((u * w_u).sum() + (q * w_q).sum(), (gamma, c))
 
-    Q = dictionary.Q.double()
+    Q = Q32.double()
     S_inverse = torch.linalg.inv(torch.einsum("nm,bm,km->bnk", Q, gamma.double(), Q) + torch.diag_embed(c.double()))
     u64 = torch.einsum("nm,bnk,bk->bm", Q, S_inverse, Z.double())
     q64 = torch.einsum("nm,bnk,km->bm", Q, S_inverse, Q)
@@ -45,14 +47,15 @@ def test_step_and_its_gradient_match_autograd_in_float64():
 
 def test_attention_and_its_gradient_match_the_formula():
     Phi = dictionaries.decaying(9, 25, rng=0)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
+    Q32, outer = model._tensors(dictionary)
     generator = torch.Generator().manual_seed(0)
     gamma, a = torch.rand(4, 25, generator=generator), torch.rand(4, 2, 25, generator=generator).requires_grad_()
     c = torch.rand(4, 9, generator=generator) + 0.1
-    _, q, inverse = model._SblStep.apply(gamma, torch.ones(4, 9), c, dictionary.Q, dictionary.outer)
-    heard = model._Attention.apply(a, gamma, q, inverse, dictionary.outer)
+    _, q, inverse = model._SblStep.apply(gamma, torch.ones(4, 9), c, Q32, outer)
+    heard = model._Attention.apply(a, gamma, q, inverse, outer)
 
-    Q = dictionary.Q.double()
+    Q = Q32.double()
     S_inverse = torch.linalg.inv(torch.einsum("nm,bm,km->bnk", Q, gamma.double(), Q) + torch.diag_embed(c.double()))
     rho = torch.einsum("ni,bnk,kj->bij", Q, S_inverse, Q)
     weights = gamma[:, None] * rho**2 / torch.diagonal(rho, dim1=1, dim2=2)[:, :, None]
@@ -67,7 +70,7 @@ def test_attention_and_its_gradient_match_the_formula():
 
 def test_an_earlier_pass_is_seen_in_the_last_channel(network):
     Phi = dictionaries.gaussian(10, 24, rng=2)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     Z, earlier = whitened_signals(Phi, dictionary), torch.linspace(-20, 20, 6 * 24).view(6, 24)
     seen = []
     hook = network.first.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
@@ -82,7 +85,7 @@ def test_an_earlier_pass_is_seen_in_the_last_channel(network):
 def test_the_order_of_atoms_does_not_matter(network):
     Phi = dictionaries.gaussian(10, 24, rng=2)
     order = np.random.default_rng(3).permutation(24)
-    straight, shuffled = whiten(Phi), whiten(Phi[:, order])
+    straight, shuffled = Prepared(Phi).form(), Prepared(np.ascontiguousarray(Phi[:, order])).form()
     with torch.no_grad():
         noise = torch.full((6,), 0.03)  # keeps S well conditioned: another order is another rounding
         a = network(straight, whitened_signals(Phi, straight), noise)[-1]
@@ -93,7 +96,7 @@ def test_the_order_of_atoms_does_not_matter(network):
 
 def test_scale_of_the_signal_does_not_matter(network):
     Phi = dictionaries.gaussian(10, 24, rng=2)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     Z = whitened_signals(Phi, dictionary)
     noise = torch.full((6,), 0.01)
     with torch.no_grad():
@@ -105,7 +108,7 @@ def test_scale_of_the_signal_does_not_matter(network):
 def test_untrained_it_is_sbl():
     """With the last layer at zero, the last γ must rank atoms as the convex SBL iteration in float64 does."""
     Phi = dictionaries.gaussian(12, 30, rng=4)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     Z = whitened_signals(Phi, dictionary, N=1, sparsity=2)
     net = LearnedSBL(iterations=3)
     seen = []
@@ -113,7 +116,7 @@ def test_untrained_it_is_sbl():
     with torch.no_grad():
         net(dictionary, Z)
     hook.remove()
-    Q, z = dictionary.Q.double().numpy(), Z[0].double().numpy()
+    Q, z = dictionary.Q, Z[0].double().numpy()
     z /= np.sqrt(np.mean(z**2))
     log_gamma = np.zeros(30)
     for _ in range(model.HEAD_START):

@@ -11,8 +11,9 @@ import torch
 from safetensors.numpy import save_file
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.prepared import Prepared
 from maxsparse.learned_sbl import LearnedScores, bundled_later, bundled_weights, read_weights
-from maxsparse.learned_sbl.model import LearnedSBL, whiten
+from maxsparse.learned_sbl.model import LearnedSBL
 from maxsparse.learned_sbl.scores import CONFIDENT
 from maxsparse.learned_sbl.spec import NAMES, as_arrays
 
@@ -33,16 +34,16 @@ def test_agrees_with_torch_where_float32_does(n, m):
     Phi = dictionaries.gaussian(n, m, rng=1)
     _, Y = signals.sample(Phi, 50, sparsity=3, noise=0.03, rng=2)
     scores = LearnedScores(Phi, iterations=8, confident=np.inf)
-    logits, _ = scores(Y, 0.03)
+    logits = scores(Y, 0.03)
     net = torch_network()
     size = np.sqrt(np.mean(Y**2, axis=1) - 0.03**2)
     levels = np.rint(np.log2(0.03 / size))
     differences = []
     for level in np.unique(levels):
         rows = levels == level
-        dictionary = whiten(Phi, 2.0**level)
+        dictionary = Prepared(Phi).form(int(level))
         with torch.no_grad():
-            Z = torch.tensor(Y[rows] @ dictionary.W.T, dtype=torch.float32)
+            Z = torch.tensor(Y[rows] @ dictionary.back, dtype=torch.float32)
             expected = net(dictionary, Z, torch.full((len(Z),), 0.03), iterations=8)[-1].numpy()
         differences += np.abs(logits[rows] - expected).max(axis=1).tolist()
     assert np.median(differences) < 2e-4
@@ -52,10 +53,10 @@ def test_agrees_with_torch_where_float32_does(n, m):
 def test_agrees_with_torch_in_what_it_finds():
     Phi = dictionaries.decaying(20, 100, rng=1)
     X, Y = signals.sample(Phi, 300, sparsity=7, rng=2)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     with torch.no_grad():
-        expected = torch_network()(dictionary, torch.tensor(Y @ dictionary.W.T, dtype=torch.float32))[-1].numpy()
-    logits, _ = LearnedScores(Phi, confident=np.inf)(Y)
+        expected = torch_network()(dictionary, torch.tensor(Y @ dictionary.back, dtype=torch.float32))[-1].numpy()
+    logits = LearnedScores(Phi, confident=np.inf)(Y)
     assert np.median(np.abs(logits - expected).max(axis=1)) < 0.2  # float32 and 32 iterations at λ = 1e-5
     assert metrics.strict_accuracy(X, logits) == pytest.approx(metrics.strict_accuracy(X, expected), abs=0.02)
 
@@ -66,9 +67,9 @@ def test_second_pass_agrees_with_torch():
     _, Y = signals.sample(Phi, 100, sparsity=9, rng=2)
     scores = LearnedScores(Phi, later=bundled_later(), iterations=4, confident=np.inf)
     earlier = np.random.default_rng(0).normal(0, 5, (100, 60)).astype(np.float32)
-    dictionary = whiten(Phi)
+    dictionary = Prepared(Phi).form()
     with torch.no_grad():
-        Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+        Z = torch.tensor(Y @ dictionary.back, dtype=torch.float32)
         network = torch_network(bundled_later()[0])
         expected, blind = (network(dictionary, Z, None, e, 4)[-1].numpy() for e in (torch.tensor(earlier), None))
     differences = np.abs(scores.again(Y, earlier, 0) - expected).max(axis=1)
@@ -80,7 +81,7 @@ def test_second_pass_does_not_depend_on_the_batch():
     Phi = dictionaries.decaying(16, 50, rng=1)
     _, Y = signals.sample(Phi, 30, sparsity=8, rng=2)
     scores = LearnedScores(Phi, later=bundled_later())
-    first = scores(Y)[0]
+    first = scores(Y)
     again = scores.again(Y, first, 0)
     np.testing.assert_array_equal(again[13:14], scores.again(Y[13:14], first[13:14], 0))
     assert scores.again(Y[:0], first[:0], 0).shape == (0, 50)
@@ -92,7 +93,7 @@ def test_stopping_early_changes_no_support():
     """What is settled stays settled: the other iterations would only have confirmed it."""
     Phi = dictionaries.decaying(20, 100, rng=1)
     _, Y = signals.sample(Phi, 500, sparsity=(1, 9), rng=3)
-    early, full = (LearnedScores(Phi, confident=confident)(Y)[0] for confident in (CONFIDENT, np.inf))
+    early, full = (LearnedScores(Phi, confident=confident)(Y) for confident in (CONFIDENT, np.inf))
     stopped = (early != full).any(axis=1)
     assert stopped.mean() > 0.3
     assert np.abs(early[stopped]).min() >= CONFIDENT
@@ -104,16 +105,16 @@ def test_a_signal_does_not_depend_on_its_batch():
     _, Y = signals.sample(Phi, 70, sparsity=5, noise=0.01, rng=2)
     scores = LearnedScores(Phi)
     for noise in (0.0, 0.01):
-        whole = scores(Y, noise)[0]
-        np.testing.assert_array_equal(whole[13:14], scores(Y[13:14], noise)[0])
-        np.testing.assert_array_equal(whole[::-1], scores(Y[::-1], noise)[0])
+        whole = scores(Y, noise)
+        np.testing.assert_array_equal(whole[13:14], scores(Y[13:14], noise))
+        np.testing.assert_array_equal(whole[::-1], scores(Y[::-1], noise))
 
 
 def test_empty_and_zero_signals():
     scores = LearnedScores(dictionaries.gaussian(8, 20, rng=0))
-    assert scores(np.empty((0, 8)))[0].shape == (0, 20)
-    assert np.isfinite(scores(np.zeros((2, 8)))[0]).all()
-    assert np.isfinite(scores(np.full((2, 8), 1e-200))[0]).all()
+    assert scores(np.empty((0, 8))).shape == (0, 20)
+    assert np.isfinite(scores(np.zeros((2, 8)))).all()
+    assert np.isfinite(scores(np.full((2, 8), 1e-200))).all()
 
 
 def test_files_that_are_wrong_are_refused(tmp_path):
@@ -156,7 +157,7 @@ def test_the_process_that_compiles_and_the_next_one_give_the_same_bits(tmp_path)
     code = (
         "import hashlib, maxsparse as ms; from maxsparse.learned_sbl import LearnedScores;"
         "Phi = ms.dictionaries.decaying(20, 100, rng=0); Y = ms.signals.sample(Phi, 50, sparsity=6, rng=1)[1];"
-        "print(hashlib.sha256(LearnedScores(Phi)(Y)[0].tobytes()).hexdigest())"
+        "print(hashlib.sha256(LearnedScores(Phi)(Y).tobytes()).hexdigest())"
     )
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True) for _ in range(2)]

@@ -5,8 +5,9 @@ import pytest
 import scipy.linalg
 
 from maxsparse import dictionaries, signals
+from maxsparse._core.prepared import Prepared
 from maxsparse.recovery import certify, spark_bound
-from maxsparse.recovery.refit import prepare, tolerance
+from maxsparse.recovery.refit import tolerance
 
 
 def exact_spark(Phi):
@@ -152,7 +153,7 @@ def test_long_answers_in_simple_proportions_are_not_generic():
 def test_terms_that_cancel_explain_nothing():
     """Terms far larger than y have roundings that explain any y: the tolerance does not grow with them for ever."""
     Phi = dictionaries.gaussian(10, 40, rng=0)
-    problem = prepare(Phi)
+    problem = Prepared(Phi).problem()
     y, support = Phi[:, 7].copy(), np.arange(6)
     allowed = [tolerance(y, problem, support, 6, np.full(6, size)) for size in (1.0, 1e3, 1e8, 1e13)]
     assert allowed[0] < allowed[1] < allowed[2] == allowed[3]

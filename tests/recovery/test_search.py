@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 
 from maxsparse import dictionaries, signals
+from maxsparse._core.prepared import Prepared
 from maxsparse._core.threads import threads
 from maxsparse.recovery._tableau import build, equal_ratios, pair_ratios, pivot
 from maxsparse.recovery.decode import decode_exact, decode_noisy, stable_under_noise
-from maxsparse.recovery.refit import prepare
 from maxsparse.recovery.search import Budget, check_budget, search
 
 
 @pytest.fixture(scope="module")
 def problem():
-    return prepare(dictionaries.decaying(12, 40, rng=0))
+    return Prepared(dictionaries.decaying(12, 40, rng=0)).problem()
 
 
 def draw(problem, N, sparsity, rng=1):
@@ -131,7 +131,7 @@ def test_a_budget_of_time_ends(problem):
 
 def test_square_and_tiny_dictionaries_are_left_alone():
     for n, m in ((6, 6), (3, 9), (2, 5)):
-        small = prepare(dictionaries.gaussian(n, m, rng=0))
+        small = Prepared(dictionaries.gaussian(n, m, rng=0)).problem()
         _, found, _ = search(small, np.ones((2, n)), np.zeros((2, m)), budget=Budget(100))
         assert not found.any()
 
@@ -169,7 +169,7 @@ def test_noisy_decoding_with_sure_scores_is_ridge_regression_on_the_support():
 
 def test_stability_needs_every_atom_and_explains_up_to_the_noise():
     Phi = dictionaries.gaussian(20, 50, rng=0)
-    problem = prepare(Phi)
+    problem = Prepared(Phi).problem()
     X, Y = signals.sample(Phi, 50, sparsity=3, noise=0.005, rng=1)
     assert stable_under_noise(problem, Y, X, 0.005).mean() > 0.95
     more = X.copy()

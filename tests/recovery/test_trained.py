@@ -42,7 +42,7 @@ def test_a_trained_network_recovers_and_certifies_nothing_wrong(model, batch):
 def test_scores_of_a_trained_network_are_log_odds(model, Phi):
     """No logistic function of the scores, fitted to these very signals, says it much better."""
     X, Y = ms.signals.sample(Phi, 3000, sparsity=(1, 4), rng=7)
-    scores, inside = model.trained_(Y, 0.0)[0].astype(np.float64).reshape(-1, 1), (X != 0).ravel()
+    scores, inside = model.trained_(Y, 0.0).astype(np.float64).reshape(-1, 1), (X != 0).ravel()
     ours = 1.0 / (1.0 + np.exp(-scores[:, 0]))
     refit = LogisticRegression(C=1e6, max_iter=1000).fit(scores, inside)
     assert log_loss(inside, ours) <= 1.05 * log_loss(inside, refit.predict_proba(scores)[:, 1])

@@ -165,7 +165,8 @@ def accuracies(method: Method, problem: Problem, X: FloatArray, Y: FloatArray) -
 
 def decoded(Phi: FloatArray, Y: FloatArray, scores: FloatArray) -> FloatArray:
     """Return coefficients (N, m) by solving on the best-scored atoms; zeros if that does not explain the signal."""
+    from maxsparse._core.prepared import Prepared
     from maxsparse.recovery.decode import decode_exact
-    from maxsparse.recovery.refit import prepare
 
-    return decode_exact(prepare(Phi, float(np.finfo(np.float64).eps)), np.ascontiguousarray(Y), scores)[0]
+    problem = Prepared(np.asarray(Phi, dtype=np.float64)).problem()
+    return decode_exact(problem, np.ascontiguousarray(Y), scores)[0]

@@ -158,7 +158,7 @@ def _recoverer(problem: Problem, Y: FloatArray) -> Result:
 def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:
     from maxsparse.learned_sbl import LearnedScores
 
-    return LearnedScores(problem.Phi)(np.asarray(Y, dtype=np.float64), problem.noise)[0]
+    return LearnedScores(problem.Phi)(np.asarray(Y, dtype=np.float64), problem.noise)
 
 
 @cache

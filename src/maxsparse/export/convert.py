@@ -154,11 +154,10 @@ def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], Learned
         if "Phi" not in model.arrays:
             raise ValueError("this network is not for one dictionary and cannot be exported")
         model = SparseRecoverer(model.arrays["Phi"], network=model.network)
-    Phi = model._dictionary()
-    scorer = model._scorer(Phi)
+    scorer = model.scorer()
     if not isinstance(scorer, LearnedScores | TrainedScores):
         raise ValueError("only networks of maxsparse.networks can be exported, not a custom scorer")
-    return np.asarray(Phi, dtype=np.float64), scorer, float(model.noise)
+    return np.asarray(model.Phi, dtype=np.float64), scorer, float(model.noise)
 
 
 def _graph(
@@ -168,11 +167,11 @@ def _graph(
     if isinstance(scorer, LearnedScores):
         from maxsparse.learned_sbl import onnx
 
-        tables = onnx.Tables.of(Phi, noise)
-        return onnx.graph(scorer.weights, tables), onnx.reference(scorer.weights, tables), "learned_sbl"
+        problem = scorer.weights, scorer.prepared, noise
+        return onnx.graph(*problem), onnx.reference(*problem), "learned_sbl"
     from maxsparse.export.trained import graph
 
-    return graph(scorer), lambda Y: scorer(Y)[0], scorer.network.name
+    return graph(scorer), scorer, scorer.network.name
 
 
 def _describe(proto: ModelProto, name: str, shape: tuple[int, ...], noise: float) -> None:

@@ -14,8 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.prepared import Single
 from maxsparse.learned_sbl.arithmetic import attention, exp, f32, log, normalise, perceptron, sbl_step
 from maxsparse.learned_sbl.spec import EARLIER, FEATURES, HEAD_LAMBDA, HEAD_START, LOG_FLOOR, SCALE, TINY, Weights
+
+
+class Signals(NamedTuple):
+    """Signals prepared for the network."""
+
+    Z: NDArray[np.float32]  # (N, r), whitened
+    noise: NDArray[np.float32]  # (N,), standard deviation of the noise before whitening
+    earlier: NDArray[np.float32]  # (N, m), logits of an earlier pass; (N, 0) if there was none
 
 
 class Scratch(NamedTuple):
@@ -139,16 +148,14 @@ def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
 def _score_one(
     s: Scratch,
     weights: Weights,
-    Q: NDArray[Any],
-    outer: NDArray[Any],
-    variance: NDArray[Any],
+    table: Single,
     z: NDArray[Any],
     noise: float,
     earlier: NDArray[Any],
     iterations: int,
     confident: float,
-) -> float:
-    """Run the network on one whitened signal; logits are in out[1], γ in units of the returned mean square."""
+) -> None:
+    """Run the network on one whitened signal; the logits are in out[1]."""
     n, T = z.shape[0], weights.moment.shape[0]
     power: float = 0.0
     for i in range(n):
@@ -157,11 +164,11 @@ def _score_one(
     share = 0.0
     for i in range(n):
         s.z[i] = z[i] / np.sqrt(power)
-        s.c[i] = noise * noise / power * variance[i]
+        s.c[i] = noise * noise / power * table.variance[i]
         share += s.c[i] / n
     level = f32(np.log(share + 1e-6) * SCALE)
     log_total = np.log(n * max(1.0 - share, 0.05))
-    _head_start(s, Q, outer)
+    _head_start(s, table.Q, table.outer)
     s.inputs[:] = f32(0.0)
     s.told[:] = f32(0.0)
     remembered = s.inputs[s.context.shape[0] - 2]
@@ -169,10 +176,9 @@ def _score_one(
         remembered[j] = min(max(earlier[j] / f32(EARLIER), f32(-1.0)), f32(1.0))
     for t in range(iterations):
         normalise(s.log_gamma, log_total, s.gamma, s.gamma_bits)
-        _iterate(s, weights, min(t, T - 1), level, Q, outer)
+        _iterate(s, weights, min(t, T - 1), level, table.Q, table.outer)
         if t >= T // 4 and _settled(s.out[1], confident, n - 2):
             break
-    return power
 
 
 @kernel()
@@ -180,27 +186,20 @@ def score_rows(
     piece: int,
     pieces: int,
     weights: Weights,
-    Q: NDArray[Any],
-    outer: NDArray[Any],
-    variance: NDArray[Any],
-    Z: NDArray[Any],
-    noise: NDArray[Any],
-    earlier: NDArray[Any],
+    table: Single,
+    signals: Signals,
     iterations: int,
     confident: float,
     logits: NDArray[Any],
-    gammas: NDArray[Any],
 ) -> None:
-    """Run the network on every row of Z (whitened signals); write the last logits and the last γ, in units of z².
+    """Run the network on every signal; write the last logits (N, m).
 
     A signal is finished as soon as no logit is closer to zero than `confident`; with infinity, after all iterations.
-    `earlier` (N, m) are the logits of an earlier pass; (N, 0) if there was none.
     """
-    N, n = Z.shape
-    m = Q.shape[1]
+    N, n = signals.Z.shape
+    m = table.Q.shape[1]
     s = _make_scratch(n, m, weights)
     for row in range(piece, N, pieces):
-        power = _score_one(s, weights, Q, outer, variance, Z[row], noise[row], earlier[row], iterations, confident)
+        _score_one(s, weights, table, signals.Z[row], signals.noise[row], signals.earlier[row], iterations, confident)
         for j in range(m):
             logits[row, j] = s.out[1, j]
-            gammas[row, j] = s.gamma[j] * f32(power)

@@ -9,11 +9,8 @@ zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from maxsparse._core.extras import needs
 
@@ -21,9 +18,9 @@ with needs("training"):
     import torch
     from torch import Tensor, nn
 
-from maxsparse import theory
+from maxsparse._core.prepared import Form
 from maxsparse._core.registry import NETWORKS
-from maxsparse._core.validation import FloatArray, check_integer
+from maxsparse._core.validation import check_integer
 from maxsparse.learned_sbl import packed
 from maxsparse.learned_sbl.spec import (
     EARLIER,
@@ -37,43 +34,9 @@ from maxsparse.learned_sbl.spec import (
 )
 from maxsparse.networks import Network
 
-__all__ = ["LearnedSBL", "Whitened", "whiten"]
+__all__ = ["LearnedSBL"]
 
 OUTLIER = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Whitened:
-    """A dictionary prepared for the network: whitened, atoms of norm 1, float32, with its outer products.
-
-    Attributes
-    ----------
-    W : ndarray of shape (r, n), float64
-    D : ndarray of shape (m,), float64
-    noise_variance : ndarray of shape (r,), float64
-        Diagonal of WWᵀ: variances of white noise of variance 1 after W. Off the diagonal WWᵀ is zero.
-    Q : Tensor of shape (r, m)
-        WΦD.
-    outer : Tensor of shape (m, r(r + 1)/2)
-        Lower triangle of φφᵀ for every atom: S and its gradient are then plain matrix products.
-    """
-
-    W: FloatArray
-    D: FloatArray
-    noise_variance: FloatArray
-    Q: Tensor
-    outer: Tensor
-
-
-def whiten(Phi: FloatArray, noise: float = 0.0) -> Whitened:
-    """Prepare a dictionary (n, m) for signals whose noise is `noise` times their root mean square."""
-    W, D = theory.precondition(np.asarray(Phi, dtype=np.float64), noise=noise)
-    Q = W @ Phi * D
-    rows, columns = np.tril_indices(len(Q))
-    outer = Q[rows].T * Q[columns].T
-    return Whitened(
-        W, D, (W**2).sum(axis=1), torch.tensor(Q, dtype=torch.float32), torch.tensor(outer, dtype=torch.float32)
-    )
 
 
 @NETWORKS.register("learned_sbl", summary="unfolded SBL, not tied to a dictionary; comes trained", order=0)
@@ -131,7 +94,7 @@ class LearnedSBL(Network):
 
     def forward(
         self,
-        dictionary: Whitened,
+        dictionary: Form,
         Z: Tensor,
         noise: Tensor | None = None,
         earlier: Tensor | None = None,
@@ -141,7 +104,8 @@ class LearnedSBL(Network):
 
         Parameters
         ----------
-        dictionary : Whitened
+        dictionary : Form
+            Whitened, see :meth:`maxsparse._core.prepared.Prepared.form`.
         Z : Tensor of shape (B, r)
             Whitened signals Wy.
         noise : Tensor of shape (B,) or None
@@ -155,19 +119,19 @@ class LearnedSBL(Network):
         -------
         logits : list of Tensor of shape (B, m), one per iteration
         """
-        Q = dictionary.Q
+        Q, outer = _tensors(dictionary)
         B, (n, m) = Z.shape[0], Q.shape
         scale = Z.square().mean(dim=1, keepdim=True).sqrt() + 1e-30
         Z = Z / scale
         C = torch.zeros(B, n)
         if noise is not None:
-            variance = torch.as_tensor(dictionary.noise_variance, dtype=Z.dtype)
+            variance = torch.as_tensor(dictionary.variance, dtype=Z.dtype)
             C = (noise[:, None] / scale).square() * variance
         share = C.mean(dim=1, keepdim=True)
         level = torch.log(share + 1e-6) * SCALE
         # y ~ N(0, S) has ‖y‖² = tr S on average: the atoms must explain what the noise does not.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
-        log_gamma = _head_start(dictionary, Z, C)
+        log_gamma = _head_start(Q, outer, Z, C)
         h, told = torch.zeros(B, m, self.state), torch.zeros(B, m, self.heads)
         if earlier is not None:
             h[:, :, -1] = (earlier / EARLIER).clamp(-1.0, 1.0)
@@ -176,13 +140,13 @@ class LearnedSBL(Network):
             moment = min(t, self.iterations - 1)
             log_gamma = (log_gamma - torch.logsumexp(log_gamma, dim=1, keepdim=True) + log_total).clamp_min(LOG_FLOOR)
             gamma = log_gamma.exp()
-            u, q, S_inverse = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, dictionary.outer)
+            u, q, S_inverse = _SblStep.apply(gamma, Z, C + self.log_lambda[moment].exp(), Q, outer)
             log_u, log_q = torch.log(u * u + TINY), torch.log(q + TINY)
             f = torch.stack([log_gamma * SCALE, log_u * SCALE, log_q * SCALE, gamma * q], dim=2)
             inputs = torch.cat([f, h], dim=2)
             context = self.context(torch.cat([inputs.mean(dim=1), level], dim=1)) + self.moment[moment]
             if self.heads:
-                heard = _Attention.apply(told.transpose(1, 2), gamma, q, S_inverse, dictionary.outer)
+                heard = _Attention.apply(told.transpose(1, 2), gamma, q, S_inverse, outer)
                 inputs = torch.cat([inputs, heard.transpose(1, 2)], dim=2)
             hidden = nn.functional.hardswish(self.first(inputs) + context[:, None, :])
             o = self.last(hidden)
@@ -195,21 +159,26 @@ class LearnedSBL(Network):
         return logits
 
 
+def _tensors(dictionary: Form) -> tuple[Tensor, Tensor]:
+    """Return WΦD (r, m) and the packed outer products of its atoms: S and its gradient are then plain products."""
+    return torch.from_numpy(dictionary.single.Q), torch.from_numpy(dictionary.single.outer)
+
+
 def _squash(x: Tensor) -> Tensor:
     return x * torch.rsqrt(1.0 + x * x)
 
 
 @torch.no_grad()
-def _head_start(dictionary: Whitened, Z: Tensor, C: Tensor) -> Tensor:
+def _head_start(Q: Tensor, outer: Tensor, Z: Tensor, C: Tensor) -> Tensor:
     """Return log γ after some plain EM iterations of SBL from γ = 1.
 
     EM converges slowly and so finds better solutions than the faster rules; it also costs a quarter of a learned
     iteration.
     """
-    log_gamma = torch.zeros(Z.shape[0], dictionary.Q.shape[1])
+    log_gamma = torch.zeros(Z.shape[0], Q.shape[1])
     for _ in range(HEAD_START):
         gamma = log_gamma.exp()
-        u, q, _ = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, dictionary.Q, dictionary.outer)
+        u, q, _ = _SblStep.apply(gamma, Z, C + HEAD_LAMBDA, Q, outer)
         step = torch.log((1.0 + gamma * (u * u - q)).clamp_min(1e-4))
         log_gamma = (log_gamma + step).clamp_min(LOG_FLOOR)
     return log_gamma

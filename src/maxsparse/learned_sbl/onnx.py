@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
 from scipy.special import logsumexp
 
-from maxsparse import theory
+from maxsparse._core.prepared import LEAST_SIGNAL, LEVELS, Form, Prepared, noise_levels
 from maxsparse.learned_sbl.onnx_graph import Graph
-from maxsparse.learned_sbl.scores import noise_levels
 from maxsparse.learned_sbl.spec import (
     FEATURES,
     HEAD_LAMBDA,
@@ -31,50 +30,22 @@ from maxsparse.learned_sbl.spec import (
     Weights,
 )
 
-__all__ = ["Tables", "graph", "reference"]
-
-LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two: all that scores.py distinguishes
+__all__ = ["graph", "reference"]
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """A dictionary, whitened for every level of noise that a signal may have; one level if there is no noise.
-
-    Attributes
-    ----------
-    noise : float
-    W : ndarray of shape (K, r, n)
-    Q : ndarray of shape (K, r, m)
-        WΦD.
-    D : ndarray of shape (K, m)
-    """
-
-    noise: float
-    W: NDArray[np.float64]
-    Q: NDArray[np.float64]
-    D: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, Phi: NDArray[np.float64], noise: float) -> Tables:
-        """Whiten Φ (n, m)."""
-        levels = [0.0] if noise == 0 else [2.0**level for level in LEVELS]
-        W, D = (np.stack(arrays) for arrays in zip(*(theory.precondition(Phi, noise=x) for x in levels), strict=True))
-        return cls(noise, W, W @ Phi * D[:, None, :], D)
-
-    @property
-    def variance(self) -> NDArray[np.float64]:
-        """Variances of white noise after W, (K, r)."""
-        return np.asarray((self.W**2).sum(axis=2))
+def _forms(prepared: Prepared, noise: float) -> list[Form]:
+    """Return the whitened dictionary for every level of noise that a signal may have; one if there is no noise."""
+    return [prepared.form()] if noise == 0 else [prepared.form(level) for level in LEVELS]
 
 
-def reference(weights: Weights, tables: Tables) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+def reference(weights: Weights, prepared: Prepared, noise: float) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
     """Return the same function in numpy: signals (N, n) to scores (N, m), by the equations of the network."""
 
     def scores(Y: NDArray[Any]) -> NDArray[np.float64]:
-        out = np.empty((len(Y), tables.Q.shape[2]))
-        for level, rows in noise_levels(Y, tables.noise):
-            k = 0 if level is None else level - LEVELS.start
-            out[rows] = _forward(weights, tables.Q[k], tables.variance[k], Y[rows] @ tables.W[k].T, tables.noise)
+        out = np.empty((len(Y), prepared.shape[1]))
+        for level, rows in noise_levels(Y, noise):
+            form = prepared.form(level)
+            out[rows] = _forward(weights, form.Q, form.variance, Y[rows] @ form.back, noise)
         return out
 
     return scores
@@ -119,26 +90,28 @@ def _forward(
     return logits
 
 
-def graph(weights: Weights, tables: Tables) -> ModelProto:
+def graph(weights: Weights, prepared: Prepared, noise: float) -> ModelProto:
     """Return the graph with input ``y`` (batch, n), float64, and output ``scores`` (batch, m), float32."""
-    K, r, m = tables.Q.shape
-    n = tables.W.shape[2]
-    g = Graph()
-    Q: Any = tables.Q[0]
-    if K == 1:
-        z, variance = g("MatMul", "y", tables.W[0].T), None
+    n, m = prepared.shape
+    forms = _forms(prepared, noise)
+    g, r = Graph(), len(forms[0].Q)
+    Q: Any = forms[0].Q
+    if noise == 0:
+        z, variance = g("MatMul", "y", forms[0].back), None
     else:
-        level = _level(g, tables.noise)
-        W, Q = g("Gather", tables.W, level, axis=0), g("Gather", tables.Q, level, axis=0)
+        level = _level(g, noise)
+        W, Q, variance = (
+            g("Gather", np.stack([getattr(form, name) for form in forms]), level, axis=0)
+            for name in ("W", "Q", "variance")
+        )
         z = g("Squeeze", g("MatMul", W, g("Unsqueeze", "y", np.array([2]))), np.array([2]))
-        variance = g("Gather", tables.variance, level, axis=0)
     scale = g("Add", g("Sqrt", g("ReduceMean", g("Mul", z, z), np.array([1]))), 1e-30)
     z = g("Div", z, scale)
     rows = g("Shape", "y", start=0, end=1)
     if variance is None:
         C = g("Expand", np.zeros((1, r)), g("Concat", rows, np.array([r]), axis=0))
     else:
-        relative = g("Div", tables.noise, scale)
+        relative = g("Div", noise, scale)
         C = g("Mul", g("Mul", relative, relative), variance)
     share = g("ReduceMean", C, np.array([1]))
     context = g("Mul", g("Log", g("Add", share, 1e-6)), SCALE)
@@ -161,7 +134,7 @@ def graph(weights: Weights, tables: Tables) -> ModelProto:
 def _level(g: Graph, noise: float) -> str:
     """Return the index of the level of noise of every signal, (batch,)."""
     power = g("Sub", g("ReduceMean", g("Mul", "y", "y"), np.array([1]), keepdims=0), noise**2)
-    size = g("Sqrt", g("Max", power, 0.01 * noise**2))
+    size = g("Sqrt", g("Max", power, LEAST_SIGNAL * noise**2))
     octaves = g("Round", g("Div", g("Log", g("Div", noise, size)), float(np.log(2.0))))
     kept = g("Min", g("Max", octaves, float(LEVELS.start)), float(LEVELS.stop - 1))
     return str(g("Cast", g("Sub", kept, float(LEVELS.start)), to=TensorProto.INT64))

@@ -17,6 +17,7 @@ with needs("training"):
     from torch import Tensor, nn
 
 from maxsparse import dictionaries, metrics, signals
+from maxsparse._core.prepared import Form, Prepared, level_of
 from maxsparse._core.validation import (
     DuplicateAtomsWarning,
     RandomState,
@@ -26,7 +27,6 @@ from maxsparse._core.validation import (
     check_seed,
 )
 from maxsparse.learned_sbl.draw import Rng, draw_amplitudes, draw_dictionary
-from maxsparse.learned_sbl.model import Whitened, whiten
 from maxsparse.learned_sbl.scores import LearnedScores
 from maxsparse.learned_sbl.spec import Weights, as_arrays
 from maxsparse.training.processes import share
@@ -111,10 +111,10 @@ class DictionariesTask:
         """
         names, strict = [], []
         for name, Phi, sparsities in self._problems():
-            dictionary = whiten(Phi)
+            dictionary = Prepared(Phi).form()
             for d in sparsities:
                 X, Y = signals.sample(Phi, self.validation_signals, sparsity=d, rng=d)
-                scores = network(dictionary, torch.tensor(Y @ dictionary.W.T, dtype=torch.float32))[-1].numpy()
+                scores = network(dictionary, torch.tensor(Y @ dictionary.back, dtype=torch.float32))[-1].numpy()
                 if not np.isfinite(scores).all():
                     raise FloatingPointError("scores became NaN or infinite")
                 names.append(f"{name} d={d}")
@@ -138,7 +138,7 @@ class Inputs(NamedTuple):
 
     Attributes
     ----------
-    dictionary : Whitened
+    dictionary : Form
     Z : Tensor of shape (B, r)
         Whitened signals.
     noise : Tensor of shape (B,) or None
@@ -147,7 +147,7 @@ class Inputs(NamedTuple):
         Logits of an earlier pass.
     """
 
-    dictionary: Whitened
+    dictionary: Form
     Z: Tensor
     noise: Tensor | None
     earlier: Tensor | None = None
@@ -198,13 +198,13 @@ def draw_batch(
     sparsity = (low, min(m, max(low + 1, round(high))))
     X, Y = signals.sample(Phi, B, sparsity=sparsity, amplitudes=draw_amplitudes(rng), snr_db=snr_db, rng=rng)
     if snr_db is None:
-        dictionary, noise = whiten(Phi), None
+        dictionary, noise = Prepared(Phi).form(), None
     else:
         ratio = 10.0 ** (-snr_db / 20.0)
-        dictionary = whiten(Phi, 2.0 ** round(math.log2(ratio)))
+        dictionary = Prepared(Phi).form(int(level_of(ratio)))
         sigma = np.linalg.norm(X @ Phi.T, axis=1) / math.sqrt(n) * ratio
         noise = torch.tensor(sigma, dtype=torch.float32)
-    Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+    Z = torch.tensor(Y @ dictionary.back, dtype=torch.float32)
     return Inputs(dictionary, Z, noise), torch.tensor(X != 0, dtype=torch.float32)
 
 
@@ -257,7 +257,7 @@ class OpenSignalsTask(DictionariesTask):
     ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
         """Return the logits (N, m) of a signal's last pass and the rows whose support none of the passes found."""
         scores = LearnedScores(Phi, self.passes[0], tuple(self.passes[1:]))
-        logits = scores(Y)[0]
+        logits = scores(Y)
         rows = _missed(logits, X, np.arange(len(X)), len(Phi))
         for number in range(scores.passes):
             logits[rows] = scores.again(Y[rows], logits[rows], number)
@@ -297,8 +297,8 @@ def _missed(logits: NDArray[Any], X: NDArray[Any], rows: NDArray[np.intp], n: in
 
 
 def _inputs(Phi: NDArray[Any], Y: NDArray[Any], logits: NDArray[Any]) -> Inputs:
-    dictionary = whiten(Phi)
-    Z = torch.tensor(Y @ dictionary.W.T, dtype=torch.float32)
+    dictionary = Prepared(Phi).form()
+    Z = torch.tensor(Y @ dictionary.back, dtype=torch.float32)
     return Inputs(dictionary, Z, None, torch.tensor(logits, dtype=torch.float32))
 
 

@@ -1,9 +1,9 @@
 """Scores → coefficients → search → certificate: recovery that reports which of its answers are certified."""
 
+from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.bounds import Bounds, noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify, spark_bound
 from maxsparse.recovery.recoverer import SparseRecoverer, load
-from maxsparse.recovery.steps import Recovery
 
 __all__ = [
     "Bounds",

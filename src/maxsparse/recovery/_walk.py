@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.prepared import Problem
 from maxsparse.recovery._tableau import (
     build,
     equal_ratios,
@@ -23,7 +24,7 @@ from maxsparse.recovery._tableau import (
     random_unit,
     start_random,
 )
-from maxsparse.recovery.refit import Problem, refit, tolerance
+from maxsparse.recovery.refit import refit, tolerance
 
 OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
 RESTART = 100  # steps on one tableau: few enough for its rounding errors, many enough for its cost

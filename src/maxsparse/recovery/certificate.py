@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky, dot
+from maxsparse._core.prepared import Prepared, Problem
 from maxsparse._core.threads import over_slices
-from maxsparse._core.validation import check_matrix, check_problem
-from maxsparse.recovery.refit import Problem, prepare, refit, tolerance
+from maxsparse._core.validation import FloatArray, check_matrix, check_problem
+from maxsparse.recovery.refit import refit, tolerance
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
@@ -97,13 +97,9 @@ def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = 
     answers = check_matrix(X, "X")
     if answers.shape != (len(signals), dictionary.shape[1]):
         raise ValueError(f"X must have shape {(len(signals), dictionary.shape[1])}, got {answers.shape}")
-    problem = prepare(dictionary, rtol)
-    certificates = certify_rows(
-        problem,
-        signals.astype(np.float64),
-        answers.astype(np.float64),
-        spark_bound(dictionary),
-    )
+    prepared = Prepared(dictionary.astype(np.float64))
+    problem = prepared.problem(float(np.finfo(dictionary.dtype).eps) if rtol is None else rtol)
+    certificates = certify_rows(problem, signals.astype(np.float64), answers.astype(np.float64), prepared.spark)
     # The caller's coefficients are checked, not the refit.
     own = np.linalg.norm(signals.astype(np.float64) - answers.astype(np.float64) @ problem.atoms, axis=1)
     certified = certificates.certified & (own <= MARGIN * certificates.tolerance)
@@ -134,21 +130,14 @@ def spark_bound(Phi: ArrayLike) -> int:
     >>> spark_bound(np.eye(4))
     5
     """
-    matrix = np.asarray(Phi, dtype=np.float64)
-    n, m = matrix.shape
-    if m == 1:
-        return 2
-    W, D = theory.precondition(matrix)
-    best = 2
-    for dictionary in (matrix, W @ matrix * D):
-        sums = theory.cumulative_coherence(dictionary, min(n, m - 1))
-        independent = 1 + int(np.count_nonzero(sums < 1.0 - 1e-9))
-        best = max(best, min(independent, n) + 1)
-    return best
+    return Prepared.of(Phi).spark
 
 
-def certify_rows(problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], spark: int) -> Certificates:
-    """Check answers for a prepared problem."""
+def certify_rows(problem: Problem, Y: FloatArray, X: FloatArray, spark: int) -> Certificates:
+    """Check answers for a prepared problem; coefficients of an answer that explains y are refitted in place.
+
+    They are fitted to the support in rising order, and so do not depend on how it was found.
+    """
     N = len(Y)
     residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
@@ -188,6 +177,8 @@ def _certify_rows(
         allowed[row] = tolerance(Y[row], problem, support, k, x)
         if not residual[row] <= allowed[row]:
             continue
+        for a in range(k):
+            X[row, support[a]] = x[a]
         if k == 0:
             passed[row] = True
             continue

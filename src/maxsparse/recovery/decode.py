@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.prepared import Problem
 from maxsparse._core.threads import over_slices
-from maxsparse.recovery.refit import Problem, refit, tolerance
+from maxsparse._core.validation import FloatArray
+from maxsparse.recovery.refit import refit, tolerance
 
 __all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
 
@@ -31,7 +33,7 @@ def decode_exact(
     Parameters
     ----------
     problem : Problem
-        From :func:`maxsparse.recovery.refit.prepare`.
+        From :meth:`maxsparse._core.prepared.Prepared.problem`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
     scores : ndarray of shape (N, m)
@@ -78,9 +80,7 @@ def _guess_rows(
             X[row, best[row, a]] = x[a]
 
 
-def decode_noisy(
-    Phi: NDArray[np.float64], Y: NDArray[np.float64], logits: NDArray[Any], noise: float
-) -> NDArray[np.float64]:
+def decode_noisy(Phi: FloatArray, Y: NDArray[np.float64], logits: NDArray[Any], noise: float) -> NDArray[np.float64]:
     r"""Estimate the coefficients of noisy signals: the posterior mean on the most probable atoms.
 
     .. math:: \hat x = \Gamma\Phi^\top(\Phi\Gamma\Phi^\top + \sigma^2 I)^{-1} y, \quad \gamma_i = \sigma_x^2 p_i^{1.5}

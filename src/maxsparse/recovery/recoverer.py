@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
+from dataclasses import replace
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +14,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 
+from maxsparse._core.prepared import Prepared
 from maxsparse._core.progress import track
 from maxsparse._core.threads import threads
 from maxsparse._core.validation import (
-    DuplicateAtomsWarning,
     FloatArray,
-    check_dictionary,
+    check_integer,
     check_matrix,
     check_number,
     check_signals,
@@ -26,13 +27,17 @@ from maxsparse._core.validation import (
 from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled_weights
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
-from maxsparse.recovery.refit import Problem, prepare
-from maxsparse.recovery.steps import Recovery, Scorer, Steps, blank
+from maxsparse.recovery.answers import Recovery, Unscored, blank
+from maxsparse.recovery.pipeline import Pipeline, Scorer
+from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.trained import TrainedScores, check_name, train
 
 __all__ = ["SparseRecoverer", "load"]
 
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
+
+# Φ prepared, per recoverer. Not an attribute, so that copies, clones and pickles do not carry it.
+_kept: WeakKeyDictionary[SparseRecoverer, Prepared] = WeakKeyDictionary()
 
 
 class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -128,9 +133,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self : SparseRecoverer
         """
+        prepared = self._prepared()
         if Y is not None:
-            self._signals(Y, reset=True)
-        Phi = self._dictionary()
+            self._signals(Y, prepared, reset=True)
+        Phi = prepared.given
         minutes = check_number(minutes, "minutes", low=0.0)
         noise = check_number(self.noise, "noise", low=0.0)
         for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
@@ -162,13 +168,16 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the coefficients (N, m) of signals (N, n)."""
         return self.recover(Y).coef
 
-    def recover(self, Y: ArrayLike, *, progress: bool = False) -> Recovery:
+    def recover(self, Y: ArrayLike, *, easy_first: bool = True, progress: bool = False) -> Recovery:
         """Recover signals and certify the answers where possible.
 
         Parameters
         ----------
         Y : array-like of shape (N, n)
             Signals as rows.
+        easy_first : bool, default=True
+            Without noise, run whitened OMP first, and the network for signals without a certified answer only. The
+            answers are the same; if hardly any signal is easy, False saves the time of OMP.
         progress : bool, default=False
             Show progress bars on a terminal.
 
@@ -178,27 +187,27 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
             or, with noise, where it is stable.
         """
-        signals = self._signals(Y)
-        Phi = self._dictionary()
-        noise = check_number(self.noise, "noise", low=0.0)
-        m, N = Phi.shape[1], len(signals)
+        prepared = self._prepared()
+        signals = self._signals(Y, prepared)
+        N, m = len(signals), prepared.shape[1]
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
-        result = blank(N, m, np.result_type(Phi, signals), name)
+        result = blank(N, m, np.result_type(prepared.dtype, signals), name)
         size = max(1, CHUNK_BYTES // (8 * m))
-        with threads(self.n_threads), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicateAtomsWarning)  # already raised when Phi was checked
-            problem, scorer = self._problem(Phi, signals.dtype), self._scorer(Phi)
-            if isinstance(scorer, LearnedScores):
-                scorer.progress = progress
-            steps = Steps.of(Phi, problem, scorer, noise=noise, budget=self.budget, seed=self.random_state)
+        with threads(self.n_threads):
+            pipeline = self._pipeline(prepared, signals.dtype, easy_first, progress)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
                 # Always a copy: a read-only or strided array would have every kernel compiled once more.
                 chunk = np.array(signals[rows], dtype=np.float64, order="C")
                 part = result[rows]  # views of the same arrays
                 assert isinstance(part, Recovery)
-                steps(chunk, part, progress)
-        return result
+                pipeline(chunk, part)
+        easy = np.flatnonzero(result.waiting >= 0)
+        if not len(easy):
+            return result
+        result.waiting[easy] = np.arange(len(easy))
+        unscored = Unscored(pipeline.scores, np.array(signals[easy], dtype=np.float64, order="C"), self.n_threads)
+        return replace(result, unscored=unscored)
 
     def score(self, Y: ArrayLike, y: Any = None) -> float:
         """Return the share of answers that are certified or, with noise, stable; for model selection.
@@ -226,25 +235,45 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         path : str or path
             File to write; an existing one is replaced atomically. Read it with :func:`maxsparse.load`.
         """
-        Phi = self._dictionary()
-        scorer = self._scorer(Phi)
+        prepared = self._prepared()
+        scorer = self._scorer(prepared)
         if not isinstance(scorer, LearnedScores | TrainedScores):
             raise ValueError("your own network cannot be saved unless it is registered: the file holds no code")
-        problem = self._problem(Phi)
-        storage.write(path, Phi, problem.W, problem.D, scorer, self._settings())
+        storage.write(path, prepared, scorer, self._settings())
+
+    def scorer(self) -> Scorer:
+        """Return the scorer for Φ: ``scorer(Y, noise)`` returns scores (N, m) of float64 signals (N, n)."""
+        return self._scorer(self._prepared())
 
     def network_arrays(self) -> dict[str, Any]:
         """Return the weights of the network in use as numpy arrays by name, including bundled ones."""
-        scorer = self._scorer(self._dictionary())
+        scorer = self.scorer()
         return scorer.arrays() if isinstance(scorer, LearnedScores | TrainedScores) else {}
 
     def _settings(self) -> dict[str, Any]:
         return {name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")}
 
-    def _dictionary(self) -> FloatArray:
-        return check_dictionary(self.Phi)
+    def _prepared(self) -> Prepared:
+        """Return Φ prepared: as for the last call, unless `Phi` holds other numbers now."""
+        own, kept = getattr(self, "preconditioner_", None), _kept.get(self)
+        if kept is None or not kept.matches(self.Phi, own):
+            kept = _kept[self] = Prepared.of(self.Phi, own)
+        return kept
 
-    def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
+    def _pipeline(self, prepared: Prepared, dtype: Any, easy_first: bool, progress: bool) -> Pipeline:
+        """Check the options and put the steps together, for signals of that dtype."""
+        rtol = self.rtol
+        if rtol is None:
+            rtol = float(max(np.finfo(prepared.dtype).eps, np.finfo(dtype).eps))
+        problem = prepared.problem(check_number(rtol, "rtol", low=0.0))
+        noise = check_number(self.noise, "noise", low=0.0)
+        scorer = self._scorer(prepared)
+        if isinstance(scorer, LearnedScores):
+            scorer.progress = progress
+        search = check_budget(self.budget), check_integer(self.random_state, "random_state")
+        return Pipeline(prepared, problem, scorer, noise, *search, easy_first, progress)
+
+    def _signals(self, Y: ArrayLike, prepared: Prepared, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included, then as this package does."""
         options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
         options |= {"ensure_all_finite": False, "ensure_min_samples": 1 if reset else 0, "input_name": "Y"}
@@ -259,7 +288,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 raise ValueError(f"{better}{words}") from error
             raise
         validate_data(self, Y, reset=reset, skip_check_array=True)
-        return check_signals(checked, self._dictionary().shape)
+        return check_signals(checked, prepared.shape)
 
     @property
     def _n_features_out(self) -> int:
@@ -271,16 +300,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _later_weights(self) -> tuple[Weights, ...]:
         return self.later_weights_ if hasattr(self, "later_weights_") else bundled_later()
 
-    def _problem(self, Phi: FloatArray, dtype: Any = None) -> Problem:
-        rtol = self.rtol
-        if rtol is None:
-            rtol = float(max(np.finfo(Phi.dtype).eps, np.finfo(dtype or Phi.dtype).eps))
-        return prepare(Phi, check_number(rtol, "rtol", low=0.0), getattr(self, "preconditioner_", None))
-
-    def _scorer(self, Phi: FloatArray) -> Scorer:
+    def _scorer(self, prepared: Prepared) -> Scorer:
         if isinstance(self.network, str):
             if self.network == "learned_sbl":
-                return LearnedScores(Phi, self._weights(), self._later_weights())
+                return LearnedScores(prepared, self._weights(), self._later_weights())
             check_name(self.network)
             trained = getattr(self, "trained_", None)
             if trained is None or trained.network.name != self.network:
@@ -290,7 +313,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise ValueError(f"network must be a name or an object with scores(Y), got {self.network!r}")
         if hasattr(self.network, "hyperparameters"):  # one of ours, that a file can hold
             return TrainedScores(self.network)
-        return lambda Y, noise: (np.asarray(self.network.scores(Y)), None)
+        return lambda Y, noise: np.asarray(self.network.scores(Y))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Name the parameters that are not the default ones; of Φ, its shape."""

@@ -6,58 +6,20 @@ are amplified in the weak directions of Φ. So answers are fitted and checked on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, residual_into
-from maxsparse._core.validation import FloatArray
+from maxsparse._core.prepared import Problem
 
 DEPENDENT = 1e-13  # relative remainder of an atom modulo others, below which it is in their span
 # Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
 # certifies answers that lack an atom whose part in y is small but no rounding.
 SLACK = 2.0
 CANCELLATION = 1e5  # terms this many times y, which cancel, are rejected: their rounding errors explain anything
-
-
-class Problem(NamedTuple):
-    """A dictionary prepared for the compiled kernels; all arrays float64 and C-contiguous."""
-
-    atoms: NDArray[np.float64]  # (m, n), Φᵀ
-    W: FloatArray  # (r, n)
-    D: FloatArray  # (m,)
-    Q: NDArray[np.float64]  # (r, m), WΦD
-    columns: NDArray[np.float64]  # (m, r), Qᵀ
-    norms: NDArray[np.float64]  # (m,), of the atoms
-    weakest: float  # smallest singular value of Φ, 1/‖W‖
-    rounding: float  # relative rounding of the data that y and Φ came in
-    zero: float  # relative size of a whitened coefficient that may be zero; the refit has the last word
-
-
-def prepare(
-    Phi: FloatArray, rtol: float | None = None, preconditioner: tuple[FloatArray, FloatArray] | None = None
-) -> Problem:
-    """Whiten Φ and lay it out for the kernels; `rtol` is the relative rounding of the data, by default of Φ's dtype."""
-    rounding = float(np.finfo(Phi.dtype).eps) if rtol is None else rtol
-    exact = np.asarray(Phi, dtype=np.float64)
-    W, D = preconditioner or theory.precondition(exact)
-    Q = np.ascontiguousarray(W @ exact * D)
-    weakest = float(1.0 / np.linalg.norm(W, 2))
-    condition = float(np.linalg.norm(exact, 2)) / weakest  # whitening multiplies rounding errors by it
-    return Problem(
-        np.ascontiguousarray(exact.T),
-        W,
-        D,
-        Q,
-        np.ascontiguousarray(Q.T),
-        np.linalg.norm(exact, axis=0),
-        weakest,
-        rounding,
-        max(1e-8, 64.0 * rounding * condition),
-    )
 
 
 @kernel()

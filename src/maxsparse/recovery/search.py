@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.prepared import Problem
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
-from maxsparse.recovery.refit import Problem
 
 __all__ = ["BUDGETS", "Budget", "check_budget", "search"]
 
@@ -73,7 +73,7 @@ def search(
     Parameters
     ----------
     problem : Problem
-        From :func:`maxsparse.recovery.refit.prepare`.
+        From :meth:`maxsparse._core.prepared.Prepared.problem`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
     scores : ndarray of shape (N, m)

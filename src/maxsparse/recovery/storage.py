@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core import modelfile
+from maxsparse._core.prepared import Prepared
 from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.learned_sbl import LearnedScores, Weights
 from maxsparse.learned_sbl.spec import NAMES, check_weights
@@ -27,15 +28,12 @@ SETTINGS: dict[str, tuple[type, ...]] = {
 
 
 def write(
-    path: str | os.PathLike[str],
-    Phi: FloatArray,
-    W: FloatArray,
-    D: FloatArray,
-    scorer: LearnedScores | TrainedScores,
-    settings: dict[str, Any],
+    path: str | os.PathLike[str], prepared: Prepared, scorer: LearnedScores | TrainedScores, settings: dict[str, Any]
 ) -> None:
     """Write a recoverer's arrays and settings atomically."""
-    arrays = {"Phi": Phi, "W": W, "D": D} | {f"weights.{name}": array for name, array in scorer.arrays().items()}
+    form = prepared.form()
+    weights = {f"weights.{name}": array for name, array in scorer.arrays().items()}
+    arrays: dict[str, Any] = {"Phi": prepared.given, "W": form.W, "D": form.D, **weights}
     modelfile.write(path, arrays, {"kind": "recoverer", "settings": settings, "network": scorer.header()})
 
 

@@ -41,9 +41,9 @@ class TrainedScores:
     gain: float = 1.0
     offset: float = 0.0
 
-    def __call__(self, Y: NDArray[np.float64], noise: float = 0.0) -> tuple[NDArray[np.float32], None]:
+    def __call__(self, Y: NDArray[np.float64], noise: float = 0.0) -> NDArray[np.float32]:
         """Score signals (N, n); the noise is the one of training."""
-        return np.float32(self.gain) * self.network.scores(Y) + np.float32(self.offset), None
+        return np.asarray(np.float32(self.gain) * self.network.scores(Y) + np.float32(self.offset))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the weights as numpy arrays by name."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
+from maxsparse._core.prepared import Form, Prepared, noise_levels
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices, threads
 from maxsparse._core.validation import (
@@ -24,6 +24,7 @@ from maxsparse._core.validation import (
     check_matrix,
     check_number,
     check_problem,
+    check_signals,
     shape_of,
 )
 from maxsparse.result import Result
@@ -50,14 +51,22 @@ class Options:
 class Batch:
     """Signals that share one (preconditioned) dictionary; all arrays C-contiguous and of one dtype."""
 
-    Phi: FloatArray  # (n, m)
-    atoms: FloatArray  # (m, n), Φᵀ
+    form: Form  # the dictionary, changed or not
     Y: FloatArray  # (N, n)
     X: FloatArray  # (N, m), zeros: the solver writes the coefficients of its Φ here
     rows: Rows  # their numbers in the caller's Y
     noise: float  # standard deviation of the noise on the entries of Y
-    D: FloatArray | None  # (m,) coefficients of the caller's Φ are x·D
     watch: Callback | None
+
+    @property
+    def Phi(self) -> FloatArray:
+        """Dictionary, (n, m)."""
+        return self.form.Q
+
+    @property
+    def atoms(self) -> FloatArray:
+        """Φᵀ, (m, n)."""
+        return self.form.columns
 
     def drive(self, advance: Callable[[int, int], object], max_iter: int, done: NDArray[np.bool_]) -> None:
         """Run iterations 0..max_iter, at once, or one at a time with a callback, until all signals are finished.
@@ -70,7 +79,7 @@ class Batch:
             return
         for t in range(max_iter):
             advance(t, t + 1)
-            if self.watch(t + 1, self.X.copy() if self.D is None else self.X * self.D) or done.all():
+            if self.watch(t + 1, self.X.copy() if self.form.D is None else self.X * self.form.D) or done.all():
                 return
 
 
@@ -80,7 +89,7 @@ BatchSolver = Callable[[Batch], tuple[NDArray[np.int64], NDArray[np.bool_]]]
 
 def run(
     method: str,
-    Phi: ArrayLike,
+    Phi: ArrayLike | Prepared,
     Y: ArrayLike,
     solve_batch: BatchSolver,
     options: Options,
@@ -92,108 +101,70 @@ def run(
     Parameters
     ----------
     method : name for the result.
-    Phi, Y : checked by :func:`check_problem`.
+    Phi, Y : checked by :func:`check_problem`; a Φ that is prepared already saves most of the time of a small batch.
     solve_batch : solves signals that share one dictionary.
     options : what every solver takes.
     keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
     """
-    dictionary, signals = check_problem(Phi, Y)
+    if isinstance(Phi, Prepared):
+        prepared, signals = Phi, np.asarray(check_signals(Y, Phi.shape), dtype=Phi.Phi.dtype)
+    else:
+        dictionary, signals = check_problem(Phi, Y)
+        prepared = Prepared(dictionary)
     noise = check_number(options.noise, "noise", low=0.0)
     if keep is not None:
-        keep = check_integer(keep, "sparsity", low=0, high=min(dictionary.shape))
-    N, m = signals.shape[0], dictionary.shape[1]
-    signals = _own(signals)
-    coef = np.zeros((N, m), dtype=dictionary.dtype)
+        keep = check_integer(keep, "sparsity", low=0, high=min(prepared.shape))
+    N, m = signals.shape[0], prepared.shape[1]
+    # Compiled code would be compiled again for a readonly or strided array.
+    signals = np.require(signals, requirements=("C", "W"))
+    coef = np.zeros((N, m), dtype=signals.dtype)
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
     with threads(options.n_threads):
-        pieces = list(_pieces(dictionary, signals, noise, options))
+        pieces = list(_pieces(prepared, signals, noise, options))
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(
                 "callback= cannot be used here: these signals have different noise-to-signal ratios and are whitened "
                 "separately; pass one signal at a time, or give precondition=(W, D)"
             )
-        for change, rows in track(pieces, method, options.progress):
-            batch = change.batch(signals[rows], coef[rows], rows, options.callback)
+        for form, rows in track(pieces, method, options.progress):
+            changed = signals[rows] if form.W is None else times(signals[rows], form.back)
+            batch = Batch(form, changed, coef[rows], rows, form.noise(noise), options.callback)
             iterations[rows], converged[rows] = solve_batch(batch)
-            if batch.D is not None:
-                batch.X[...] *= batch.D
+            if form.D is not None:
+                batch.X[...] *= form.D
             if not isinstance(rows, slice):
                 coef[rows] = batch.X
-        atoms = _own(dictionary.T)
+        atoms = prepared.plain.columns
         if keep is not None:
             over_slices(_keep_largest, N, signals, atoms, coef, keep)
         residual = residual_norms(signals, atoms, coef)
     return Result(coef, residual, iterations, converged, np.zeros(N, dtype=bool), method)
 
 
-@dataclass(frozen=True)
-class _Change:
-    """A dictionary after preconditioning, y ↦ Wy and x ↦ x/D; W and D are None without preconditioning."""
-
-    Phi: FloatArray
-    atoms: FloatArray
-    noise: float
-    W: FloatArray | None = None
-    D: FloatArray | None = None
-
-    @classmethod
-    def of(cls, Phi: FloatArray, noise: float, W: FloatArray | None, D: FloatArray | None) -> _Change:
-        if W is None or D is None:
-            return cls(_own(Phi), _own(Phi.T), noise)
-        changed = np.ascontiguousarray(W @ Phi * D)
-        # The noise is no longer white; use its mean variance over the new measurements.
-        level = noise * float(np.linalg.norm(W)) / np.sqrt(W.shape[0])
-        return cls(changed, np.ascontiguousarray(changed.T), level, W, D)
-
-    def batch(self, Y: FloatArray, X: FloatArray, rows: Rows, watch: Callback | None) -> Batch:
-        if self.W is not None:
-            Y = times(Y, np.ascontiguousarray(self.W.T))
-        return Batch(self.Phi, self.atoms, Y, X, rows, self.noise, self.D, watch)
-
-
-def _own(array: FloatArray) -> FloatArray:
-    """Return a C-contiguous, writable array: compiled code would otherwise be compiled again for readonly ones."""
-    return np.require(array, requirements=("C", "W"))
-
-
-def _pieces(Phi: FloatArray, Y: FloatArray, noise: float, options: Options) -> Iterator[tuple[_Change, Rows]]:
+def _pieces(prepared: Prepared, Y: FloatArray, noise: float, options: Options) -> Iterator[tuple[Form, Rows]]:
     """Split the signals into pieces that share a preconditioner and fit the memory budget."""
-    N, m = Y.shape[0], Phi.shape[1]
-    most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Phi.itemsize))
+    N, m = Y.shape[0], prepared.shape[1]
+    most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Y.itemsize))
     if options.progress and options.callback is None:
         most = min(most, max(SMALLEST_PIECE, -(-N // SHOWN_PIECES)))
-    for change, rows in _changes(Phi, Y, noise, options.precondition):
+    for form, rows in _forms(prepared, Y, noise, options.precondition):
         for start in range(0, N if rows is None else rows.size, max(1, most)):
-            yield change, slice(start, start + most) if rows is None else rows[start : start + most]
+            yield form, slice(start, start + most) if rows is None else rows[start : start + most]
 
 
-def _changes(
-    Phi: FloatArray, Y: FloatArray, noise: float, precondition: Precondition
-) -> Iterator[tuple[_Change, NDArray[np.intp] | None]]:
-    """Yield every preconditioner in use with the rows that use it, None for all of them."""
+def _forms(
+    prepared: Prepared, Y: FloatArray, noise: float, precondition: Precondition
+) -> Iterator[tuple[Form, NDArray[np.intp] | None]]:
+    """Yield every form of Φ in use with the rows that use it, None for all of them."""
     if precondition is None or precondition is False:
-        yield _Change.of(Phi, noise, None, None), None
+        yield prepared.plain, None
     elif precondition is not True:
-        yield _Change.of(Phi, noise, *check_preconditioner(precondition, Phi)), None
+        yield Form.of(prepared.Phi, *check_preconditioner(precondition, prepared.Phi)), None
     elif noise == 0:
-        yield _Change.of(Phi, 0.0, *theory.precondition(Phi)), None
+        yield prepared.form(), None
     else:
-        for level, rows in noise_levels(Y, noise):
-            yield _Change.of(Phi, noise, *theory.precondition(Phi, noise=level)), rows
-
-
-def noise_levels(Y: FloatArray, noise: float) -> Iterator[tuple[float, NDArray[np.intp]]]:
-    """Yield noise-to-signal ratios, rounded to powers of two, with the signals that have them.
-
-    The right regularisation follows from a signal's own ratio. Rounding it leaves a few preconditioners, and keeps a
-    signal's answer independent of its batch.
-    """
-    size = np.linalg.norm(Y.astype(np.float64), axis=1)
-    ratio = noise * np.sqrt(Y.shape[1]) / np.maximum(size, np.finfo(np.float64).tiny)
-    level = np.clip(np.rint(np.log2(ratio)), -40, 4).astype(np.int64)
-    for value in np.unique(level):
-        yield 2.0 ** float(value), np.flatnonzero(level == value)
+        yield from ((prepared.form(level), rows) for level, rows in noise_levels(Y, noise))
 
 
 def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:

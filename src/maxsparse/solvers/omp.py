@@ -102,7 +102,7 @@ def omp(
         limits = sparsities[batch.rows]
         most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
         floor = batch.noise * np.sqrt(batch.Phi.shape[0])
-        G = batch.Phi.T @ batch.Phi
+        G = batch.form.gram
         spent = np.zeros(len(batch.Y), dtype=np.int64)
         done = np.zeros(len(batch.Y), dtype=bool)
         exact = sparsity is not None

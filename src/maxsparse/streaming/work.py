@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 
 from maxsparse import __version__
 from maxsparse._core.validation import (
-    DuplicateAtomsWarning,
     FloatArray,
     check_dictionary,
     first_not_finite,
 )
-from maxsparse.recovery import Recovery, SparseRecoverer, certify
+from maxsparse.recovery import SparseRecoverer
 from maxsparse.result import Result
 from maxsparse.solvers import METHODS, solve
 from maxsparse.streaming.chunk import Chunk
@@ -39,6 +37,8 @@ class Recover:
 
     model: SparseRecoverer
     easy_first: bool = True
+    # The same model for other numbers of threads: one for all chunks, so that it is prepared once.
+    _others: dict[int, SparseRecoverer] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -60,40 +60,11 @@ class Recover:
 
     def __call__(self, Y: FloatArray, n_threads: int | None = None) -> Result:
         """Recover signals (N, n)."""
-        model = copy.copy(self.model)
-        if n_threads is not None:
+        model = self.model
+        if n_threads is not None and n_threads != model.n_threads:
+            model = self._others.setdefault(n_threads, copy.copy(model))
             model.n_threads = n_threads
-        if not self.easy_first or model.noise != 0:
-            return model.recover(Y)
-        found = _easy(model, Y)
-        rest = np.flatnonzero(~found.certified)
-        if rest.size:
-            hard = model.recover(Y[rest])
-            for name in ("coef", "residual", "iterations", "converged", "certified", "argument", "stable"):
-                getattr(found, name)[rest] = getattr(hard, name)
-        return found
-
-
-def _easy(model: SparseRecoverer, Y: FloatArray) -> Recovery:
-    """Run whitened OMP and certify its answers."""
-    Phi = np.asarray(model.Phi)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DuplicateAtomsWarning)  # the model has already warned
-        result = solve(Phi, Y, "omp", precondition=True, noise=0.0, n_threads=model.n_threads)
-        rtol = model.rtol
-        if rtol is None:
-            rtol = max(float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0 for a in (Phi, Y))
-        certificates = certify(Phi, Y, result.coef, rtol=rtol)
-    return Recovery(
-        coef=result.coef,
-        residual=result.residual,
-        iterations=np.zeros(len(Y), dtype=np.int64),
-        converged=certificates.certified.copy(),
-        certified=certificates.certified,
-        method="omp",
-        argument=certificates.argument.astype("U7"),
-        stable=np.zeros(len(Y), dtype=bool),
-    )
+        return model.recover(Y, easy_first=self.easy_first)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.validation import FloatArray, check_dictionary, check_integer
+from maxsparse._core.prepared import coherence_sums, cosines
+from maxsparse._core.validation import check_dictionary, check_integer
 
 __all__ = ["coherence", "cumulative_coherence"]
 
@@ -44,7 +45,7 @@ def coherence(Phi: ArrayLike) -> float:
     >>> round(ms.theory.coherence(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])), 6)
     0.707107
     """
-    G = _cosines(check_dictionary(Phi))
+    G = cosines(check_dictionary(Phi))
     return float(min(G.max(), 1.0)) if G.size > 1 else 0.0
 
 
@@ -77,14 +78,4 @@ def cumulative_coherence(Phi: ArrayLike, k: int) -> NDArray[np.float64]:
     """
     matrix = check_dictionary(Phi)
     k = check_integer(k, "k", low=1, high=max(1, matrix.shape[1] - 1))
-    G = -np.sort(-_cosines(matrix), axis=1)[:, :k]
-    largest: NDArray[np.float64] = np.cumsum(G, axis=1).max(axis=0).astype(np.float64)
-    return largest
-
-
-def _cosines(Phi: FloatArray) -> FloatArray:
-    """Return |cosines| between atoms with a zero diagonal, (m, m)."""
-    unit = Phi / np.linalg.norm(Phi, axis=0)
-    G: FloatArray = np.abs(unit.T @ unit)
-    np.fill_diagonal(G, 0.0)
-    return G
+    return coherence_sums(matrix, k)

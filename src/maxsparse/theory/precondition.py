@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxsparse._core.prepared import whiten
 from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_matrix, check_number
 
 __all__ = ["null_low_rank", "precondition"]
@@ -53,24 +54,7 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
     >>> round(ms.theory.coherence(Phi), 2), round(ms.theory.coherence(W @ Phi * D), 2)
     (1.0, 0.86)
     """
-    matrix = check_dictionary(Phi)
-    noise = check_number(noise, "noise", low=0.0)
-    U, sigma, _ = np.linalg.svd(matrix, full_matrices=noise > 0)
-    if noise == 0:
-        kept = sigma > max(matrix.shape) * np.finfo(matrix.dtype).eps * sigma[0]
-        W = (U[:, kept] / sigma[kept]).T
-    else:
-        eigenvalues = np.zeros(U.shape[0], dtype=matrix.dtype)
-        eigenvalues[: sigma.size] = sigma**2
-        regularisation = noise**2 * eigenvalues.sum() / matrix.shape[0]
-        W = (U / np.sqrt(eigenvalues + regularisation)).T
-    norms = np.linalg.norm(W @ matrix, axis=0)
-    lost = np.flatnonzero(~(norms > np.finfo(matrix.dtype).tiny))
-    if lost.size:
-        raise ValueError(
-            f"atom {lost[0]} is too short relative to the others to be whitened; scale the atoms of Phi to norm 1"
-        )
-    return np.ascontiguousarray(W, dtype=matrix.dtype), (1.0 / norms).astype(matrix.dtype)
+    return whiten(check_dictionary(Phi), check_number(noise, "noise", low=0.0))
 
 
 def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:

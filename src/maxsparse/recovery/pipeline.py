@@ -1,0 +1,159 @@
+"""From signals to answers, one chunk at a time: easy signals first, then harder ones.
+
+Without noise: OMP → network → decode → later passes of the network → search, each step for the signals that the steps
+before did not solve, and a certificate at the end. An answer does not depend on the step that found it. With noise:
+network → decode → stability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.linalg import residual_norms
+from maxsparse._core.prepared import Prepared, Problem
+from maxsparse._core.validation import FloatArray
+from maxsparse.recovery.answers import Recovery
+from maxsparse.recovery.certificate import Certificates, certify_rows
+from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.search import Budget, search
+from maxsparse.solvers import omp
+
+__all__ = ["Pipeline", "Scorer"]
+
+GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
+
+Scorer = Callable[[NDArray[np.float64], float], NDArray[Any]]
+
+
+@runtime_checkable
+class LooksAgain(Protocol):
+    """A scorer with later passes, for signals that decoding did not solve."""
+
+    passes: int
+
+    def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[Any]:
+        """Return scores (N, m) of signals (N, n), given the logits (N, m) of the failed pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """From signals to answers, for one dictionary and one set of options.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    problem : Problem
+        Of the same Φ, for the rounding of the data.
+    scorer : Scorer
+    noise : float
+        Standard deviation of the noise on every measurement; 0 for exact answers.
+    budget : Budget
+    seed : int
+        Of the search.
+    easy_first : bool
+        Whether OMP goes before the network.
+    progress : bool
+        Show bars on a terminal.
+    """
+
+    prepared: Prepared
+    problem: Problem
+    scorer: Scorer
+    noise: float
+    budget: Budget
+    seed: int
+    easy_first: bool = True
+    progress: bool = False
+
+    def __call__(self, Y: NDArray[np.float64], out: Recovery) -> None:
+        """Recover signals (N, n); write to the arrays of `out`."""
+        road = self.exact if self.noise == 0 else self.noisy
+        road(Y, out)
+
+    def exact(self, Y: NDArray[np.float64], out: Recovery) -> None:
+        """Find sparse answers that explain y to rounding, and certify them."""
+        hard = np.arange(len(Y))
+        if self.easy_first:
+            prepared: Any = self.prepared  # which solvers take, though they do not say so
+            X = omp(prepared, Y, precondition=True).coef
+            certificates = self._certify(Y, X)
+            done = certificates.certified
+            easy, hard = np.flatnonzero(done), np.flatnonzero(~done)
+            out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
+            out.converged[easy], out.certified[easy] = True, True
+            out.argument[easy], out.waiting[easy] = certificates.argument[easy], 0
+        if len(hard):
+            self._exact_hard(Y[hard], hard, out)
+
+    def _exact_hard(self, Y: NDArray[np.float64], rows: NDArray[np.intp], out: Recovery) -> None:
+        """Let the network and the search find what OMP did not; write to these rows of `out`."""
+        scores, X, found, sets = self._look(Y)
+        left = self.budget
+        if self._passes:
+            left = replace(left, sets=max(0, left.sets - GLANCE))
+        self._search(Y, scores, X, found, sets, left)
+        certificates = self._certify(Y, X)
+        # Unsolved signals get a sparse guess from the scores, uncertified, with its residual.
+        still = np.flatnonzero(~found)
+        X[still] = best_guess(self.problem, Y[still], scores[still])
+        out.coef[rows], out.scores[rows] = X, scores
+        out.converged[rows], out.iterations[rows] = found, sets
+        out.certified[rows], out.argument[rows] = certificates.certified, certificates.argument
+        out.residual[rows] = residual_norms(Y, self.problem.atoms, X)
+
+    def scores(self, Y: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the scores (N, m) that the network gives signals (N, n) on the exact road."""
+        return self._look(Y)[0]
+
+    @property
+    def _passes(self) -> int:
+        return self.scorer.passes if isinstance(self.scorer, LooksAgain) else 0
+
+    def _look(
+        self, Y: NDArray[np.float64]
+    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
+        """Score and decode, pass after pass; return scores, coefficients, which are found, and the sets searched."""
+        scores = np.asarray(self.scorer(Y, 0.0))
+        X, found = decode_exact(self.problem, Y, scores)
+        sets = np.zeros(len(Y), dtype=np.int64)
+        if isinstance(self.scorer, LooksAgain) and self._passes:
+            self._search(Y, scores, X, found, sets, Budget(min(GLANCE, self.budget.sets)))
+            for number in range(self.scorer.passes):
+                rest = np.flatnonzero(~found)
+                again = self.scorer.again(Y[rest], scores[rest], number)
+                finite = np.isfinite(again).all(axis=1, keepdims=True)  # extreme weights from a file may overflow
+                scores[rest] = np.where(finite, again, scores[rest])
+                X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
+        return scores, X, found, sets
+
+    def _search(
+        self,
+        Y: NDArray[np.float64],
+        scores: NDArray[Any],
+        X: NDArray[np.float64],
+        found: NDArray[np.bool_],
+        sets: NDArray[np.int64],
+        budget: Budget,
+    ) -> None:
+        """Search for the signals that are not found yet; write to X and `found` what is, and count the sets."""
+        rest = np.flatnonzero(~found)
+        options: dict[str, Any] = {"budget": budget, "seed": self.seed, "progress": self.progress}
+        X[rest], found[rest], tested = search(self.problem, Y[rest], scores[rest], **options)
+        sets[rest] += tested
+
+    def _certify(self, Y: NDArray[np.float64], X: FloatArray) -> Certificates:
+        return certify_rows(self.problem, Y, X, self.prepared.spark)
+
+    def noisy(self, Y: NDArray[np.float64], out: Recovery) -> None:
+        """Estimate coefficients, and tell which supports are stable under the noise."""
+        scores = np.asarray(self.scorer(Y, self.noise))
+        X = decode_noisy(self.prepared.Phi, Y, scores, self.noise)
+        out.coef[:], out.scores[:] = X, scores
+        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
+        out.stable[:] = stable_under_noise(self.problem, Y, X, self.noise)
+        out.converged[:] = out.stable
