@@ -107,7 +107,7 @@ class Result:
         path : str or path
             File to write; an existing one is replaced. Read it with ``numpy.load(path)``.
         """
-        names = [name for name in self._stored() if name != "explicit_scores"]  # those of a subclass too
+        names = [name for name in self._stored() if name != "explicit_scores" and name[0] != "_"]  # a subclass's too
         with atomic_write(path) as stream:
             arrays = {name: getattr(self, name) for name in [*names, "support", "scores"]}
             np.savez_compressed(stream, method=np.array(self.method), **arrays)

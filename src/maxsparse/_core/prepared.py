@@ -194,7 +194,8 @@ class Prepared:
     @cached_property
     def norms(self) -> FloatArray:
         """Norms of the atoms, (m,)."""
-        return np.linalg.norm(self.Phi, axis=0)
+        norms: FloatArray = np.linalg.norm(self.Phi, axis=0)
+        return norms
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:
@@ -257,7 +258,7 @@ def whiten(Phi: FloatArray, noise: float = 0.0) -> tuple[FloatArray, FloatArray]
 
 def level_of(ratio: Any) -> NDArray[np.int64]:
     """Round noise relative to the signal to a power of two; return its exponent, one of `LEVELS`."""
-    return np.clip(np.rint(np.log2(ratio)), LEVELS.start, LEVELS.stop - 1).astype(np.int64)
+    return np.asarray(np.clip(np.rint(np.log2(ratio)), LEVELS.start, LEVELS.stop - 1), dtype=np.int64)
 
 
 def noise_levels(Y: FloatArray, noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
@@ -275,13 +276,13 @@ def noise_levels(Y: FloatArray, noise: float) -> list[tuple[int | None, NDArray[
 def coherence_sums(matrix: FloatArray, k: int) -> NDArray[np.float64]:
     """Return the largest sums of |cosines| between one atom and j others, j = 1..k; see ``theory``."""
     G = -np.sort(-cosines(matrix), axis=1)[:, :k]
-    return np.cumsum(G, axis=1).max(axis=0).astype(np.float64)
+    return np.asarray(np.cumsum(G, axis=1).max(axis=0), dtype=np.float64)
 
 
 def cosines(matrix: FloatArray) -> FloatArray:
     """Return |cosines| between atoms with a zero diagonal, (m, m)."""
     unit = matrix / np.linalg.norm(matrix, axis=0)
-    G = np.abs(unit.T @ unit)
+    G: FloatArray = np.abs(unit.T @ unit)
     np.fill_diagonal(G, 0.0)
     return G
 

@@ -102,7 +102,8 @@ class DictionariesTask:
         logits = network(*inputs)
         late = torch.stack(logits[len(logits) // 2 :])
         n, m = inputs.dictionary.Q.shape
-        return nn.functional.binary_cross_entropy_with_logits(late, support.expand_as(late)) * (m / n)
+        loss: Tensor = nn.functional.binary_cross_entropy_with_logits(late, support.expand_as(late)) * (m / n)
+        return loss
 
     def validate(self, network: nn.Module) -> dict[str, Any]:
         """Return the strict accuracy without noise, on validation dictionaries and signals.

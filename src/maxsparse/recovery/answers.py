@@ -51,23 +51,23 @@ class Recovery(Result):
 
     argument: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype="U7"))
     stable: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
-    waiting: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # row of `unscored`, or −1
-    unscored: Unscored | None = None
+    _waiting: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # row of Y, or −1
+    _unscored: Unscored | None = None
 
     @cached_property
     def scores(self) -> FloatArray:
         """How likely every atom is to be in the support, (N, m)."""
-        if self.explicit_scores is not None and self.unscored is not None:
-            rows = np.flatnonzero(self.waiting >= 0)
+        if self.explicit_scores is not None and self._unscored is not None:
+            rows = np.flatnonzero(self._waiting >= 0)
             if len(rows):
-                self.explicit_scores[rows] = self.unscored(self.waiting[rows])
-                self.waiting[rows] = -1
+                self.explicit_scores[rows] = self._unscored(self._waiting[rows])
+                self._waiting[rows] = -1
         return np.abs(self.coef) if self.explicit_scores is None else self.explicit_scores
 
     def __getstate__(self) -> dict[str, Any]:
         """Compute missing scores before pickling: the network is not pickled."""
         self.scores  # noqa: B018
-        return {**self.__dict__, "unscored": None}
+        return {**self.__dict__, "_unscored": None}
 
 
 def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
@@ -82,5 +82,5 @@ def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
         explicit_scores=np.zeros((N, m), dtype=np.float32),
         argument=np.full(N, "", dtype="U7"),
         stable=np.zeros(N, dtype=bool),
-        waiting=np.full(N, -1, dtype=np.int64),
+        _waiting=np.full(N, -1, dtype=np.int64),
     )

@@ -80,13 +80,13 @@ class Pipeline:
         hard = np.arange(len(Y))
         if self.easy_first:
             prepared: Any = self.prepared  # which solvers take, though they do not say so
-            X = omp(prepared, Y, precondition=True).coef
+            X = omp(prepared, Y, precondition=True, noise=0.0).coef
             certificates = self._certify(Y, X)
             done = certificates.certified
             easy, hard = np.flatnonzero(done), np.flatnonzero(~done)
             out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
             out.converged[easy], out.certified[easy] = True, True
-            out.argument[easy], out.waiting[easy] = certificates.argument[easy], 0
+            out.argument[easy], out._waiting[easy] = certificates.argument[easy], 0
         if len(hard):
             self._exact_hard(Y[hard], hard, out)
 

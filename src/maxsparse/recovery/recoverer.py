@@ -133,9 +133,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self : SparseRecoverer
         """
+        checked = None if Y is None else self._signals(Y, reset=True)
         prepared = self._prepared()
-        if Y is not None:
-            self._signals(Y, prepared, reset=True)
+        if checked is not None:
+            check_signals(checked, prepared.shape)
         Phi = prepared.given
         minutes = check_number(minutes, "minutes", low=0.0)
         noise = check_number(self.noise, "noise", low=0.0)
@@ -187,8 +188,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
             or, with noise, where it is stable.
         """
-        prepared = self._prepared()
-        signals = self._signals(Y, prepared)
+        checked, prepared = self._signals(Y), self._prepared()
+        signals = check_signals(checked, prepared.shape)
         N, m = len(signals), prepared.shape[1]
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
         result = blank(N, m, np.result_type(prepared.dtype, signals), name)
@@ -202,12 +203,12 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 part = result[rows]  # views of the same arrays
                 assert isinstance(part, Recovery)
                 pipeline(chunk, part)
-        easy = np.flatnonzero(result.waiting >= 0)
+        easy = np.flatnonzero(result._waiting >= 0)
         if not len(easy):
             return result
-        result.waiting[easy] = np.arange(len(easy))
+        result._waiting[easy] = np.arange(len(easy))
         unscored = Unscored(pipeline.scores, np.array(signals[easy], dtype=np.float64, order="C"), self.n_threads)
-        return replace(result, unscored=unscored)
+        return replace(result, _unscored=unscored)
 
     def score(self, Y: ArrayLike, y: Any = None) -> float:
         """Return the share of answers that are certified or, with noise, stable; for model selection.
@@ -255,10 +256,13 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _prepared(self) -> Prepared:
         """Return Φ prepared: as for the last call, unless `Phi` holds other numbers now."""
-        own, kept = getattr(self, "preconditioner_", None), _kept.get(self)
-        if kept is None or not kept.matches(self.Phi, own):
-            kept = _kept[self] = Prepared.of(self.Phi, own)
+        Phi, own, kept = self._dictionary(), getattr(self, "preconditioner_", None), _kept.get(self)
+        if kept is None or not kept.matches(Phi, own):
+            kept = _kept[self] = Prepared.of(Phi, own)
         return kept
+
+    def _dictionary(self) -> ArrayLike:
+        return self.Phi
 
     def _pipeline(self, prepared: Prepared, dtype: Any, easy_first: bool, progress: bool) -> Pipeline:
         """Check the options and put the steps together, for signals of that dtype."""
@@ -273,8 +277,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         search = check_budget(self.budget), check_integer(self.random_state, "random_state")
         return Pipeline(prepared, problem, scorer, noise, *search, easy_first, progress)
 
-    def _signals(self, Y: ArrayLike, prepared: Prepared, *, reset: bool = False) -> FloatArray:
-        """Check signals as scikit-learn does, names and number of features included, then as this package does."""
+    def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
+        """Check signals as scikit-learn does, names and number of features included."""
         options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
         options |= {"ensure_all_finite": False, "ensure_min_samples": 1 if reset else 0, "input_name": "Y"}
         try:
@@ -288,7 +292,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 raise ValueError(f"{better}{words}") from error
             raise
         validate_data(self, Y, reset=reset, skip_check_array=True)
-        return check_signals(checked, prepared.shape)
+        return cast(FloatArray, checked)
 
     @property
     def _n_features_out(self) -> int:

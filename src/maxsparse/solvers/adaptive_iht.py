@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, residual_of, times
+from maxsparse._core.prepared import Prepared, noise_levels
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
@@ -24,7 +25,6 @@ from maxsparse.solvers._contract import (
     Rows,
     check_preconditioner,
     check_sparsities,
-    noise_levels,
     run,
 )
 from maxsparse.solvers.iht import iht_step
@@ -226,11 +226,13 @@ def _changes(
         yield (np.eye(integrated.shape[0]), np.ones(integrated.shape[1])), everything
     elif precondition is not True:
         yield check_preconditioner(precondition, integrated), everything
-    elif noise == 0:
-        yield theory.precondition(integrated), everything
     else:
+        prepared = Prepared(np.ascontiguousarray(integrated))
         for level, rows in noise_levels(Y, noise):
-            yield theory.precondition(integrated, noise=level), rows
+            form = prepared.form(level)
+            assert form.W is not None
+            assert form.D is not None
+            yield (form.W, form.D), rows
 
 
 @kernel()
