@@ -160,7 +160,7 @@ def test_the_answer_is_the_most_probable_of_all_supports():
         probability = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
         best = supports[int(probability.argmax())]
         assert tuple(np.flatnonzero(answer.support()[0])) == best
-        assert answer.probability[0, 0] == pytest.approx(probability.max(), abs=0.03)
+        assert answer.probability[0, 0] == pytest.approx(probability.max(), abs=0.05)
         inclusion = [sum(p for p, S in zip(probability, supports, strict=True) if j in S) for j in range(m)]
         np.testing.assert_allclose(answer.inclusion[0], inclusion, atol=0.05)  # 64 supports are listed, not all
 

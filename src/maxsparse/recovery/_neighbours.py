@@ -16,7 +16,7 @@ from maxsparse._core.compiled import kernel
 from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool, start_from
 from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
 
-__all__ = ["Mass", "make_mass", "weigh"]
+__all__ = ["Mass", "forget", "make_mass", "weigh"]
 
 NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
 EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
@@ -40,6 +40,15 @@ def make_mass(m: int, most: int, kept: int) -> Mass:
     return Mass(
         np.zeros(1), np.zeros(m), np.zeros(m), np.zeros(TABLE, np.uint64), np.zeros(1, np.int64), make_pool(kept, most)
     )
+
+
+@kernel()
+def forget(mass: Mass) -> None:
+    """Make all sums zero."""
+    mass.total[0] = 0.0
+    mass.inclusion[:] = 0.0
+    mass.mean[:] = 0.0
+    mass.best.filled[0] = 0
 
 
 @kernel()

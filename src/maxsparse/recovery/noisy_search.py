@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse.recovery._climb import Pool, Task, climb, keep, make_pool, search_signal, start_from
-from maxsparse.recovery._neighbours import Mass, make_mass, weigh
+from maxsparse.recovery._neighbours import Mass, forget, make_mass, weigh
 from maxsparse.recovery._shapes import reweigh
 from maxsparse.recovery._sweep import Sweep, make_sweep
 from maxsparse.recovery._tableau import start_random
@@ -28,22 +29,33 @@ __all__ = ["Candidates", "noisy_search"]
 
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
-EXPANSIONS = 32
+EXPANSIONS = (4, 32)  # supports whose neighbours are counted: fewest and most
+EXPANSION_WORK = 4_000_000  # of them times nm, in between
+MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
 SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
 SLABS = np.log(np.array([0.35, 1.0, 2.9]))  # factors of δ over which probabilities are averaged
-FLOOR = 1e-4  # of the signal's power: the least σ² at which supports are compared
 
 
 class Shared(NamedTuple):
     """What all signals of one dictionary share."""
 
-    G: NDArray[np.float64]  # (m, m), ΦᵀΦ for atoms of norm 1
+    G: NDArray[np.float64]  # (m, m), QᵀQ
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     grid: NDArray[np.float64]  # (P, 3): log factors of σ² and δ, log weight
+
+
+class Signals(NamedTuple):
+    """What belongs to each of N signals."""
+
+    Z: NDArray[np.float64]  # (N, n)
+    B: NDArray[np.float64]  # (N, m), ZQ
+    energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises QQᵀ
+    odds: NDArray[np.float64]  # (N, m)
+    suggested: NDArray[np.bool_]  # (N, C, m), supports to begin with
 
 
 class Out(NamedTuple):
@@ -140,15 +152,13 @@ def noisy_search(
     """
     n, m = Q.shape
     N, most = len(Z), max(1, min(n - 1, m))
-    spectrum, basis = np.linalg.eigh(Q @ Q.T)
-    noise = spread * np.array([-1.2247, 0.0, 1.2247]) if spread > 0 else np.zeros(1)
-    grid = np.array([(v, d, 0.0) for v in noise for d in SLABS])
-    grid[:, 2] = -math.log(len(grid))
-    shared = Shared(np.ascontiguousarray(Q.T @ Q), size_prior(m, most), np.maximum(spectrum, 0.0), grid)
     power = np.sum(Z**2, axis=1)
     variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
+    spectrum, basis = np.linalg.eigh(Q @ Q.T)
+    shared = Shared(np.empty((0, 0)), size_prior(m, most), np.maximum(spectrum, 0.0), _grid(spread))
+    signals = Signals(Z, times(Z, Q), times(Z, basis) ** 2, odds, suggested)
     out = Out(
         np.full((N, KEPT), -np.inf),
         np.zeros((N, KEPT), np.int64),
@@ -158,7 +168,11 @@ def noisy_search(
         np.stack([variance, np.zeros(N)], axis=1),
         np.zeros(N, np.int64),
     )
-    over_slices(_search_rows, N, shared, Z, Z @ Q, (Z @ basis) ** 2, odds, suggested, starts, np.uint64(seed), out)
+    # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
+    run = _search_rows if m <= max(MOST_ATOMS, 2 * n) else _restricted_rows
+    shared = shared._replace(G=np.ascontiguousarray(Q.T @ Q) if run is _search_rows else Q)
+    expansions = int(np.clip(EXPANSION_WORK // (n * min(m, MOST_ATOMS)), *EXPANSIONS))
+    over_slices(run, N, shared, signals, starts, expansions, np.uint64(seed), out)
     order = np.argsort(-out.value, axis=1, kind="stable")
     return Candidates(
         np.exp(np.take_along_axis(out.value, order, axis=1)),
@@ -171,36 +185,67 @@ def noisy_search(
     )
 
 
+def _grid(spread: float) -> NDArray[np.float64]:
+    """Return log factors of σ² and δ and log weights, (P, 3); three points match a normal log σ² to fourth order."""
+    points = spread * math.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]) if spread > 0 else np.zeros(1)
+    weights = np.log([1 / 6, 2 / 3, 1 / 6]) if spread > 0 else np.zeros(1)
+    rows = [(v, d, w - math.log(len(SLABS))) for v, w in zip(points, weights, strict=True) for d in SLABS]
+    return np.array(rows)
+
+
+def _restricted_rows(
+    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
+) -> None:
+    """Search every signal on the atoms that are suggested, score best or correlate best; `shared.G` is Q itself."""
+    Q = shared.G
+    n, m = Q.shape
+    count = max(MOST_ATOMS, 2 * n)
+    for row in range(piece, len(signals.Z), pieces):
+        one = slice(row, row + 1)
+        correlation = np.abs(signals.B[row])
+        rank = np.maximum(_ranks(signals.odds[row]), _ranks(correlation)) + m * signals.suggested[row].any(axis=0)
+        chosen = np.sort(np.argsort(-rank, kind="stable")[:count])
+        part = np.ascontiguousarray(Q[:, chosen])
+        own = Signals(
+            signals.Z[one],
+            signals.B[one][:, chosen].copy(),
+            signals.energy[one],
+            signals.odds[one][:, chosen].copy(),
+            signals.suggested[one][:, :, chosen].copy(),
+        )
+        inclusion, mean = np.zeros((1, count)), np.zeros((1, count))
+        views: list[Any] = [array[one] for array in out]
+        local = Out(*views)._replace(inclusion=inclusion, mean=mean)
+        _search_rows(0, 1, shared._replace(G=part.T @ part), own, starts, expansions, seed, local)
+        out.atoms[row] = chosen[out.atoms[row]]
+        out.inclusion[row, chosen], out.mean[row, chosen] = inclusion[0], mean[0]
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the rank of every value, 0 for the smallest."""
+    ranks = np.empty(len(values), dtype=np.intp)
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return ranks
+
+
 @kernel()
 def _search_rows(
-    piece: int,
-    pieces: int,
-    shared: Shared,
-    Z: NDArray[Any],
-    B: NDArray[Any],
-    energy: NDArray[Any],
-    odds: NDArray[Any],
-    suggested: NDArray[Any],
-    starts: int,
-    seed: np.uint64,
-    out: Out,
+    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
 ) -> None:
-    N, m = B.shape
-    most = shared.prior.shape[0] - 1
-    s, pool = make_sweep(m, most + 1), make_pool(POOL, most)
-    state = np.empty(1, np.uint64)
-    soft = np.empty(m)
+    N, m = signals.B.shape
+    n, most = signals.Z.shape[1], shared.prior.shape[0] - 1
+    s, pool, mass = make_sweep(m, most + 1), make_pool(POOL, most), make_mass(m, most, KEPT)
+    state, soft = np.empty(1, np.uint64), np.empty(m)
+    sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
     for row in range(piece, N, pieces):
-        start_random(state, seed, Z[row])
+        start_random(state, seed, signals.Z[row])
         for j in range(m):
-            soft[j] = SHARPNESS * odds[row, j]
-        task = _learn(s, pool, shared, B[row], soft, suggested[row], energy[row], out.level[row, 0])
-        n = Z.shape[1]
-        sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
+            soft[j] = SHARPNESS * signals.odds[row, j]
+        task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
         out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
         out.level[row, 1] = _slab_of(s, pool, task, shared.G)
-        mass = make_mass(m, most, KEPT)
-        _average(s, pool, task, shared, out.level[row, 1], mass)
+        forget(mass)
+        _average(s, pool, task, shared, out.level[row, 1], mass, expansions)
         _write(mass, out, row)
 
 
@@ -221,20 +266,14 @@ def _make_task(
 
 @kernel()
 def _learn(
-    s: Sweep,
-    pool: Pool,
-    shared: Shared,
-    b: NDArray[Any],
-    soft: NDArray[Any],
-    suggested: NDArray[Any],
-    energy: NDArray[Any],
-    variance: float,
+    s: Sweep, pool: Pool, shared: Shared, signals: Signals, soft: NDArray[Any], row: int, variance: float
 ) -> Task:
     """Learn the slab's variance from climbs that begin at the suggested supports; leave these climbs in the pool."""
+    b, energy, suggested = signals.B[row], signals.energy[row], signals.suggested[row]
     m, most, n = b.shape[0], shared.prior.shape[0] - 1, energy.shape[0]
     power = np.sum(energy)
     atoms = np.empty(most + 1, np.int64)
-    slab, size = max(power - n * variance, 0.1 * power) / max(1.0, 0.25 * n) + 1e-300, n // 4
+    slab, size = max(power - n * variance, 0.1 * power, 0.01 * variance) / max(1.0, 0.25 * n), n // 4
     for _ in range(3):
         task = _make_task(b, soft, shared, energy, variance, slab, size)
         pool.filled[0] = 0
@@ -275,7 +314,7 @@ def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
 
 
 @kernel()
-def _average(s: Sweep, pool: Pool, task: Task, shared: Shared, slab: float, mass: Mass) -> None:
+def _average(s: Sweep, pool: Pool, task: Task, shared: Shared, slab: float, mass: Mass, expansions: int) -> None:
     """Sum over noise levels and slabs; then make the sums probabilities."""
     P = shared.grid.shape[0]
     n = shared.spectrum.shape[0]
@@ -291,7 +330,7 @@ def _average(s: Sweep, pool: Pool, task: Task, shared: Shared, slab: float, mass
                     value = start_from(s, own, shared.G, pool.atoms[c], pool.size[c])
                     reference = max(reference, value + shared.grid[p, 2])
             else:
-                weigh(s, own, shared.G, pool, mass, shared.grid[p, 2] - reference, EXPANSIONS)
+                weigh(s, own, shared.G, pool, mass, shared.grid[p, 2] - reference, expansions)
     reweigh(task, shared.G, slab, mass)
     total = mass.total[0]
     for j in range(mass.mean.shape[0]):

@@ -1,0 +1,167 @@
+"""The most probable supports of many signals, kept as one ragged array, and what a user asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.validation import check_number
+
+__all__ = ["CredibleSet", "Posterior"]
+
+Support = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class CredibleSet:
+    """Atoms of which the data say that one is in the support, but not which.
+
+    Attributes
+    ----------
+    atoms : ndarray of int
+        Most probable first.
+    probability : ndarray
+        Of each of them to be the one.
+    """
+
+    atoms: Support
+    probability: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"CredibleSet({', '.join(f'{a}: {p:.2f}' for a, p in zip(self.atoms, self.probability, strict=True))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Supports of N signals with their probabilities, most probable first.
+
+    Attributes
+    ----------
+    first : ndarray of shape (N + 1,), int
+        Supports first[i] to first[i + 1] belong to signal i.
+    probability : ndarray of shape (P,)
+    begin : ndarray of shape (P + 1,), int
+        Atoms begin[p] to begin[p + 1] are those of support p.
+    atoms : ndarray of int32
+    """
+
+    first: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    begin: NDArray[np.int64]
+    atoms: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls, probability: NDArray[np.float64], size: NDArray[np.int64], atoms: NDArray[np.int32], least: float = 1e-6
+    ) -> Posterior:
+        """Pack supports (N, C) with their atoms (N, C, most), leaving out what is less probable than `least`.
+
+        The first of every signal is kept always.
+        """
+        kept = probability > least
+        kept[:, :1] = True
+        sizes = size[kept]
+        inside = np.arange(atoms.shape[2]) < sizes[:, None]
+        first = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        return cls(first, probability[kept], np.concatenate([[0], np.cumsum(sizes)]), atoms[kept][inside])
+
+    @classmethod
+    def of_supports(cls, support: NDArray[np.bool_], probability: NDArray[np.float64]) -> Posterior:
+        """Give every signal one support (N, m) with a probability (N,)."""
+        rows, atoms = np.nonzero(support)
+        begin = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(support)))])
+        return cls(np.arange(len(support) + 1), probability.astype(np.float64), begin, atoms.astype(np.int32))
+
+    @classmethod
+    def join(cls, parts: Sequence[Posterior]) -> Posterior:
+        """Put signals behind each other."""
+        if not parts:
+            return cls(np.zeros(1, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32))
+        first = [np.zeros(1, np.int64)]
+        begin = [np.zeros(1, np.int64)]
+        for part in parts:
+            first.append(part.first[1:] + first[-1][-1])
+            begin.append(part.begin[1:] + begin[-1][-1])
+        return cls(
+            np.concatenate(first),
+            np.concatenate([part.probability for part in parts]),
+            np.concatenate(begin),
+            np.concatenate([part.atoms for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def __getitem__(self, rows: Any) -> Posterior:
+        """Return the supports of some of the signals."""
+        chosen = np.atleast_1d(np.arange(len(self))[rows])
+        return Posterior.join([self._one(int(i)) for i in chosen])
+
+    def _one(self, i: int) -> Posterior:
+        low, high = self.first[i], self.first[i + 1]
+        begin = self.begin[low : high + 1]
+        atoms = self.atoms[begin[0] : begin[-1]]
+        return Posterior(np.array([0, high - low]), self.probability[low:high], begin - begin[0], atoms)
+
+    def alternatives(self, i: int) -> list[tuple[Support, float]]:
+        """Return the supports of signal i with their probabilities, most probable first."""
+        return [
+            (np.sort(self.atoms[self.begin[p] : self.begin[p + 1]]).astype(np.intp), float(self.probability[p]))
+            for p in range(self.first[i], self.first[i + 1])
+        ]
+
+    def credible_sets(self, i: int, cosines: NDArray[np.float64], level: float = 0.95) -> list[CredibleSet]:
+        """Return, for every atom of the most probable support, the atoms that may stand in its place.
+
+        Every other support is matched to the most probable one: common atoms first, then the most similar ones. What is
+        left over makes sets of its own, which are reported only if some atom there is more probable than none.
+
+        Parameters
+        ----------
+        i : int
+            Number of the signal.
+        cosines : ndarray of shape (m, m)
+            Absolute cosines between atoms.
+        level : float, default=0.95
+            Probability that a set must hold.
+
+        Returns
+        -------
+        sets : list of CredibleSet
+            Smallest sets of atoms that hold at least `level` of the probability that there is an atom in that place.
+        """
+        level = check_number(level, "level", low=0.0, high=1.0)
+        supports = self.alternatives(i)
+        total = sum(probability for _, probability in supports)
+        places: list[dict[int, float]] = [{} for _ in supports[0][0]]
+        anchors = [int(a) for a in supports[0][0]]
+        for support, probability in supports:
+            for place, atom in _matched(anchors, [int(a) for a in support], cosines):
+                if place >= len(places):
+                    places.append({})
+                    anchors.append(atom)
+                places[place][atom] = places[place].get(atom, 0.0) + probability / total
+        return [_smallest(place, level) for place in places if sum(place.values()) > 0.5]
+
+
+def _matched(anchors: list[int], support: list[int], cosines: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Pair the atoms of a support with places; an atom that fits nowhere gets the next new place."""
+    pairs = [(anchors.index(atom), atom) for atom in support if atom in anchors]
+    free = [place for place in range(len(anchors)) if anchors[place] not in support]
+    rest = [atom for atom in support if atom not in anchors]
+    while rest and free:
+        similar = cosines[np.ix_(rest, [anchors[place] for place in free])]
+        a, p = np.unravel_index(similar.argmax(), similar.shape)
+        pairs.append((free.pop(int(p)), rest.pop(int(a))))
+    return pairs + [(len(anchors) + number, atom) for number, atom in enumerate(rest)]
+
+
+def _smallest(place: dict[int, float], level: float) -> CredibleSet:
+    atoms = np.array(sorted(place, key=lambda atom: -place[atom]), dtype=np.intp)
+    probability = np.array([place[int(atom)] for atom in atoms])
+    enough = int(np.searchsorted(np.cumsum(probability), level * probability.sum() - 1e-12)) + 1
+    return CredibleSet(atoms[:enough], probability[:enough])
