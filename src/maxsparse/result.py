@@ -62,7 +62,7 @@ class Result:
 
     def __post_init__(self) -> None:
         for name, value in self._stored().items():
-            expected = self.coef.shape if name == "explicit_scores" else (len(self),)
+            expected = self.coef.shape if name.startswith("explicit_") else (len(self),)
             if name != "coef" and value.shape != expected:
                 raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} needs {expected}")
 

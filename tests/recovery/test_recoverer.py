@@ -41,7 +41,7 @@ def test_recovers_and_certifies_with_no_training(Phi, batch):
     assert result.certified[right].all()
     np.testing.assert_allclose(result.coef[right], X[right], atol=1e-7)
     np.testing.assert_allclose(result.residual, np.linalg.norm(Y - result.coef @ Phi.T, axis=1), atol=1e-12)
-    assert not result.stable.any()
+    np.testing.assert_array_equal(result.confidence, result.certified)
 
 
 def test_beats_whitened_sbl_on_a_dictionary_it_never_saw(Phi):
@@ -111,16 +111,16 @@ def test_what_nobody_can_explain_is_not_certified(Phi):
     assert np.isfinite(result.coef).all()
 
 
-def test_with_noise_nothing_is_certified_but_good_answers_are_stable():
+def test_with_noise_nothing_is_certified_but_right_answers_have_confidence():
     gaussian = ms.dictionaries.gaussian(30, 60, rng=0)
     X, Y = ms.signals.sample(gaussian, 200, sparsity=3, noise=0.01, rng=1)
     result = ms.SparseRecoverer(gaussian, noise=0.01).recover(Y)
     assert not result.certified.any()
     assert set(result.argument) == {""}
     right = (result.support == (X != 0)).all(axis=1)
-    assert right.mean() > 0.7
-    assert result.stable[right].mean() > 0.9
-    assert result.stable[~right].mean() < 0.5
+    assert right.mean() > 0.95
+    assert result.confidence[right].mean() > 0.8
+    assert result.confidence[~right].mean() < 0.8 or right.all()
     assert np.median(ms.metrics.normalised_error(X, result.coef)) < 0.1
 
 

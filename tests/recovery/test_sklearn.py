@@ -65,7 +65,7 @@ def supports_right(model, Y, X):
 def test_score_needs_no_truth(Phi):
     _, Y = ms.signals.sample(Phi, 50, sparsity=2, noise=0.01, rng=1)
     noisy = ms.SparseRecoverer(Phi, noise=0.01)
-    assert noisy.score(Y) == noisy.recover(Y).stable.mean() > 0.5
+    assert noisy.score(Y) == noisy.recover(Y).confidence.mean() > 0.5
     exact = ms.SparseRecoverer(Phi, budget="none")
     assert exact.score(Y) == exact.recover(Y).certified.mean() < 0.1
 

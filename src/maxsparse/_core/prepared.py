@@ -138,6 +138,7 @@ class Prepared:
         self.preconditioner = preconditioner
         self._forms: dict[int | None, Form] = {}
         self._problems: dict[float, Problem] = {}
+        self._changed: dict[bytes, Prepared] = {}
 
     @classmethod
     def of(cls, Phi: ArrayLike | Prepared, preconditioner: tuple[FloatArray, FloatArray] | None = None) -> Prepared:
@@ -154,6 +155,14 @@ class Prepared:
         matrix = check_matrix(Phi, "Phi")
         same = preconditioner is self.preconditioner and matrix.dtype == self.dtype
         return same and np.array_equal(matrix, self.Phi)
+
+    def changed(self, L: NDArray[np.float64]) -> Prepared:
+        """Return LΦ prepared, for signals Ly: how noise that is not white comes down to white noise."""
+        key = L.tobytes()
+        if key not in self._changed:
+            self._changed.clear()  # one noise at a time
+            self._changed[key] = Prepared(np.ascontiguousarray(L @ self.Phi))
+        return self._changed[key]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -190,6 +199,10 @@ class Prepared:
         right = np.allclose(whitened @ whitened.T, np.eye(len(W)), atol=STORED_TOLERANCE)
         right = right and np.allclose(np.linalg.norm(whitened, axis=0) * D, 1.0, atol=STORED_TOLERANCE)
         return Form.of(self.Phi, W, D) if right else None
+
+    def cosines(self) -> FloatArray:
+        """Return |cosines| between atoms with a zero diagonal, (m, m)."""
+        return cosines(self.Phi)
 
     @cached_property
     def norms(self) -> FloatArray:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +157,9 @@ def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], Learned
     scorer = model.scorer()
     if not isinstance(scorer, LearnedScores | TrainedScores):
         raise ValueError("only networks of maxsparse.networks can be exported, not a custom scorer")
-    return np.asarray(model.Phi, dtype=np.float64), scorer, float(model.noise)
+    if np.ndim(model.noise) > 0:
+        raise ValueError("noise with one value per measurement cannot be exported; give SparseRecoverer one number")
+    return np.asarray(model.Phi, dtype=np.float64), scorer, float(cast(float, model.noise))
 
 
 def _graph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.threads import threads
 from maxsparse._core.validation import FloatArray
+from maxsparse.recovery.posterior import CredibleSet, Posterior
 from maxsparse.result import Result
 
 __all__ = ["Recovery", "Unscored", "blank"]
@@ -44,13 +45,28 @@ class Recovery(Result):
         its scores are computed on first access.
     argument : ndarray of shape (N,), str
         Why a certified answer is the unique sparsest one: ``"spark"`` (proven for every x) or ``"generic"`` (with
-        probability one over the amplitudes). Empty where not certified.
-    stable : ndarray of shape (N,), bool
-        With noise: the support explains the signal up to the noise and needs each of its atoms. Not a proof.
+        probability one over the amplitudes); with noise ``"optimal"``: proven, no other support of at most this size
+        explains y up to the noise. Empty where not certified.
+    confidence : ndarray of shape (N,)
+        Probability that the support is exactly right: 1 where it is certified without noise, 0 where an answer was
+        asked to be exact and none was found.
+    inclusion : ndarray of shape (N, m)
+        Probability of every atom to be in the support; without noise, of the answer's own.
+    mean : ndarray of shape (N, m)
+        Posterior mean over supports, which has the smallest expected squared error; without noise, `coef`.
+    lower, upper : ndarray of shape (N,), int
+        Proven bounds on the fewest nonzeros that explain y, up to the noise. m + 1 where none is known.
     """
 
     argument: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype="U7"))
-    stable: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    confidence: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    lower: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    upper: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    # None means what follows from coef alone: without noise nobody pays for copies.
+    explicit_inclusion: FloatArray | None = None
+    explicit_mean: FloatArray | None = None
+    posterior: Posterior | None = None
+    _cosines: Callable[[], FloatArray] | None = None
     _waiting: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # row of Y, or −1
     _unscored: Unscored | None = None
 
@@ -64,13 +80,85 @@ class Recovery(Result):
                 self._waiting[rows] = -1
         return np.abs(self.coef) if self.explicit_scores is None else self.explicit_scores
 
+    @property
+    def inclusion(self) -> FloatArray:
+        """Probability of every atom to be in the support, (N, m)."""
+        if self.explicit_inclusion is not None:
+            return self.explicit_inclusion
+        return np.where(self.support, np.where(self.certified, 1.0, self.confidence)[:, None], 0.0)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Posterior mean over supports, (N, m)."""
+        return self.coef if self.explicit_mean is None else self.explicit_mean
+
+    def alternatives(self, i: int) -> list[tuple[NDArray[np.intp], float]]:
+        """Return the most probable supports of signal i with their probabilities, most probable first.
+
+        Parameters
+        ----------
+        i : int
+            Number of the signal.
+
+        Returns
+        -------
+        supports : list of (ndarray of int, float)
+            Sorted atoms, and the probability that they are exactly the support. Less than 1 in sum where rarer
+            supports were left out.
+        """
+        i = self._signal(i)
+        if self.posterior is None:
+            return [(np.flatnonzero(self.support[i]), float(self.confidence[i]))]
+        return self.posterior.alternatives(i)
+
+    def credible_sets(self, i: int, level: float = 0.95) -> list[CredibleSet]:
+        """Return sets of interchangeable atoms: for every place in the support, the atoms that may fill it.
+
+        Parameters
+        ----------
+        i : int
+            Number of the signal.
+        level : float, default=0.95
+            Probability that the right atom is in its set.
+
+        Returns
+        -------
+        sets : list of CredibleSet
+            Each with ``atoms``, most probable first, and their ``probability``.
+        """
+        i = self._signal(i)
+        if self.posterior is None or self._cosines is None:
+            return [CredibleSet(np.array([j]), np.array([self.confidence[i]])) for j in np.flatnonzero(self.support[i])]
+        return self.posterior.credible_sets(i, self._cosines(), level)
+
+    def _signal(self, i: int) -> int:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"signal {i} is out of range: there are {len(self)} signals")
+        return i % len(self)
+
+    def __getitem__(self, index: Any) -> Recovery:
+        """Return the result of some of the signals; a single index keeps a batch of one."""
+        part = super().__getitem__(index)
+        assert isinstance(part, Recovery)
+        return part if self.posterior is None else replace(part, posterior=self.posterior[index])
+
     def __getstate__(self) -> dict[str, Any]:
         """Compute missing scores before pickling: the network is not pickled."""
         self.scores  # noqa: B018
-        return {**self.__dict__, "_unscored": None}
+        fixed = None if self._cosines is None else _Fixed(self._cosines())
+        return {**self.__dict__, "_unscored": None, "_cosines": fixed}
 
 
-def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
+class _Fixed(NamedTuple):
+    """A matrix as a function without arguments, which can be sent to another process."""
+
+    matrix: FloatArray
+
+    def __call__(self) -> FloatArray:
+        return self.matrix
+
+
+def blank(N: int, m: int, dtype: Any, method: str, *, noisy: bool = False) -> Recovery:
     """Return an answer of N signals and m atoms that is still to be written."""
     return Recovery(
         coef=np.zeros((N, m), dtype=dtype),
@@ -81,6 +169,10 @@ def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
         method=method,
         explicit_scores=np.zeros((N, m), dtype=np.float32),
         argument=np.full(N, "", dtype="U7"),
-        stable=np.zeros(N, dtype=bool),
+        confidence=np.zeros(N),
+        lower=np.zeros(N, dtype=np.int64),
+        upper=np.full(N, m + 1, dtype=np.int64),
+        explicit_inclusion=np.zeros((N, m), dtype=dtype) if noisy else None,
+        explicit_mean=np.zeros((N, m), dtype=dtype) if noisy else None,
         _waiting=np.full(N, -1, dtype=np.int64),
     )

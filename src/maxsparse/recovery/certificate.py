@@ -34,7 +34,7 @@ from maxsparse.recovery.refit import refit, tolerance
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
-ARGUMENTS = ("", "generic", "spark")
+ARGUMENTS = ("", "generic", "spark", "optimal")
 CHANCE = 1e-9
 LARGEST_DENOMINATOR = 8
 PROPORTION = (1e-9, 1e-6)  # how close to a simple fraction a ratio of magnitudes is no accident: well, badly known

@@ -12,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.linalg import dot, least_squares
 from maxsparse._core.prepared import Problem
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.refit import refit, tolerance
 
-__all__ = ["best_guess", "decode_exact", "decode_noisy", "stable_under_noise"]
+__all__ = ["best_guess", "decode_exact", "fit_supports"]
 
-MASS = 0.95  # share of the total probability of the kept atoms, with noise
-SHARPEN = 1.5  # power of the probabilities: many atoms of one percent each are less than one atom of their sum
-DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is skipped
+DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is passed over
 
 
 def decode_exact(
@@ -80,102 +78,42 @@ def _guess_rows(
             X[row, best[row, a]] = x[a]
 
 
-def decode_noisy(Phi: FloatArray, Y: NDArray[np.float64], logits: NDArray[Any], noise: float) -> NDArray[np.float64]:
-    r"""Estimate the coefficients of noisy signals: the posterior mean on the most probable atoms.
-
-    .. math:: \hat x = \Gamma\Phi^\top(\Phi\Gamma\Phi^\top + \sigma^2 I)^{-1} y, \quad \gamma_i = \sigma_x^2 p_i^{1.5}
-
-    where p are the probabilities of the logits, :math:`\sigma_x^2` the power per nonzero that fits the signal's, and
-    γ = 0 outside the smallest set of atoms that holds 95 % of :math:`\sum p^{1.5}`.
+def fit_supports(atoms: FloatArray, Y: FloatArray, support: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Fit every signal on its own support by least squares.
 
     Parameters
     ----------
-    Phi : ndarray of shape (n, m)
+    atoms : ndarray of shape (m, n)
+        Φᵀ.
     Y : ndarray of shape (N, n)
-    logits : ndarray of shape (N, m)
-    noise : float
-        Standard deviation σ of the noise on every measurement.
+    support : ndarray of shape (N, m), bool
 
     Returns
     -------
     X : ndarray of shape (N, m)
-        Sparse where the scores are confident; more atoms where they are not.
     """
-    n = Phi.shape[0]
-    p = 1.0 / (1.0 + np.exp(-np.asarray(logits, dtype=np.float64)))
-    belief = p**SHARPEN
-    order = np.argsort(-belief, axis=1, kind="stable")
-    before = np.cumsum(np.take_along_axis(belief, order, axis=1), axis=1)
-    before -= np.take_along_axis(belief, order, axis=1)  # held by the atoms ahead of each
-    kept = np.zeros(p.shape, dtype=bool)
-    np.put_along_axis(kept, order, before < MASS * belief.sum(axis=1, keepdims=True), axis=1)
-    power = np.sum(Y**2, axis=1)
-    nonzeros = np.maximum((p * np.sum(Phi**2, axis=0)).sum(axis=1), np.sum(Phi**2, axis=0).min())
-    signal = np.maximum(power - n * noise**2, 0.1 * power) / nonzeros
-    gamma = np.where(kept, belief, 0.0) * signal[:, None]
-    ridge = np.maximum(noise**2, np.finfo(np.float64).eps * power)  # below the rounding error S would be singular
-    S = np.matmul(Phi * gamma[:, None, :], Phi.T) + ridge[:, None, None] * np.eye(n)
-    return np.asarray(gamma * times(np.linalg.solve(S, Y[:, :, None])[:, :, 0].copy(), Phi))
-
-
-def stable_under_noise(
-    problem: Problem, Y: NDArray[np.float64], X: NDArray[np.float64], noise: float
-) -> NDArray[np.bool_]:
-    r"""Return which supports explain their signal up to the noise, and would not without any one of their atoms.
-
-    The least-squares residual on the support is at most :math:`\sigma\sqrt{n + 3\sqrt{2n}}`, three standard deviations
-    above what noise alone leaves, and exceeds it when any atom is removed. This is a consistency check, not a proof.
-
-    Returns
-    -------
-    stable : ndarray of shape (N,), bool
-    """
-    stable = np.zeros(len(Y), dtype=bool)
-    n = Y.shape[1]
-    over_slices(_stable_rows, len(Y), Y, problem, X, noise * np.sqrt(n + 3.0 * np.sqrt(2.0 * n)), stable)
-    return stable
+    X = np.zeros(support.shape)
+    over_slices(_fit_rows, len(Y), Y, atoms, support, X)
+    return X
 
 
 @kernel()
-def _stable_rows(
-    piece: int, pieces: int, Y: NDArray[Any], problem: Problem, X: NDArray[Any], bound: float, stable: NDArray[Any]
+def _fit_rows(
+    piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any], support: NDArray[Any], X: NDArray[Any]
 ) -> None:
     N, n = Y.shape
-    rank, m = problem.Q.shape
-    support, part = np.empty(rank, np.int64), np.empty(rank, np.int64)
-    x, r, L = np.empty(rank), np.empty(n), np.empty((rank, rank))
+    m = atoms.shape[0]
+    chosen, x, r = np.empty(m, np.int64), np.empty(m), np.empty(n)
     for row in range(piece, N, pieces):
         k = 0
         for j in range(m):
-            if X[row, j] != 0.0:
-                if k < rank:
-                    support[k] = j
+            if support[row, j]:
+                chosen[k] = j
                 k += 1
-        if k >= rank or least_residual(Y[row], problem, support, k, L, x, r) > bound:
-            continue
-        needed = 0
-        for left_out in range(k):
-            count = 0
-            for a in range(k):
-                if a != left_out:
-                    part[count] = support[a]
-                    count += 1
-            if least_residual(Y[row], problem, part, count, L, x, r) > bound:
-                needed += 1
-        stable[row] = needed == k
-
-
-@kernel()
-def least_residual(
-    y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, L: NDArray[Any], x: NDArray[Any], r: NDArray[Any]
-) -> float:
-    """Return the smallest ‖y − Φ_S x‖₂ in the caller's norm."""
-    if k == 0:
-        size: float = np.sqrt(dot(y, y))
-        return size
-    least_squares(y, problem.atoms, support, k, L, x, r)
-    norm: float = np.sqrt(residual_into(y, problem.atoms, support, x, k, r))
-    return norm
+        if k > 0:
+            least_squares(Y[row], atoms, chosen, k, np.empty((k, k)), x, r)
+        for a in range(k):
+            X[row, chosen[a]] = x[a]
 
 
 @kernel()

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
+from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import Pool, Task, climb, keep, make_pool, search_signal, start_from
 from maxsparse.recovery._neighbours import Mass, forget, make_mass, weigh
 from maxsparse.recovery._shapes import reweigh
 from maxsparse.recovery._sweep import Sweep, make_sweep
 from maxsparse.recovery._tableau import start_random
 
-__all__ = ["Candidates", "noisy_search"]
+__all__ = ["Candidates", "climbs_of", "noisy_search", "size_prior"]
 
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
@@ -35,6 +36,8 @@ MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promi
 SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
+CLIMB_NANOSECONDS = 8.0  # of one climb, per measurement and atom; measured at 20×100 and 64×256
+SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
 SLABS = np.log(np.array([0.35, 1.0, 2.9]))  # factors of δ over which probabilities are averaged
 
@@ -108,6 +111,12 @@ class Candidates:
         return chosen
 
 
+def climbs_of(sets: int, milliseconds: float, n: int, m: int) -> int:
+    """Turn a budget into a number of climbs that takes about as long, so that answers stay reproducible."""
+    per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, max(MOST_ATOMS, 2 * n))  # milliseconds
+    return int(min(milliseconds, sets / SETS_PER_MILLISECOND) / per_climb) if sets > 0 else 0
+
+
 def size_prior(m: int, most: int) -> NDArray[np.float64]:
     """Return the log probability of one support of each size 0..most, sizes being equally likely."""
     choices = [math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1) for k in range(most + 1)]
@@ -115,8 +124,8 @@ def size_prior(m: int, most: int) -> NDArray[np.float64]:
 
 
 def noisy_search(
-    Q: NDArray[np.float64],
-    Z: NDArray[np.float64],
+    Q: FloatArray,
+    Z: FloatArray,
     scores: NDArray[Any],
     variance: NDArray[np.float64],
     *,
@@ -150,15 +159,16 @@ def noisy_search(
     -------
     candidates : Candidates
     """
+    atoms, Z64 = np.asarray(Q, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
     n, m = Q.shape
     N, most = len(Z), max(1, min(n - 1, m))
-    power = np.sum(Z**2, axis=1)
+    power = np.sum(Z64**2, axis=1)
     variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
-    spectrum, basis = np.linalg.eigh(Q @ Q.T)
+    spectrum, basis = np.linalg.eigh(atoms @ atoms.T)
     shared = Shared(np.empty((0, 0)), size_prior(m, most), np.maximum(spectrum, 0.0), _grid(spread))
-    signals = Signals(Z, times(Z, Q), times(Z, basis) ** 2, odds, suggested)
+    signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, suggested)
     out = Out(
         np.full((N, KEPT), -np.inf),
         np.zeros((N, KEPT), np.int64),
@@ -170,7 +180,7 @@ def noisy_search(
     )
     # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
     run = _search_rows if m <= max(MOST_ATOMS, 2 * n) else _restricted_rows
-    shared = shared._replace(G=np.ascontiguousarray(Q.T @ Q) if run is _search_rows else Q)
+    shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is _search_rows else atoms)
     expansions = int(np.clip(EXPANSION_WORK // (n * min(m, MOST_ATOMS)), *EXPANSIONS))
     over_slices(run, N, shared, signals, starts, expansions, np.uint64(seed), out)
     order = np.argsort(-out.value, axis=1, kind="stable")

@@ -2,7 +2,7 @@
 
 Without noise: OMP → network → decode → later passes of the network → search, each step for the signals that the steps
 before did not solve, and a certificate at the end. An answer does not depend on the step that found it. With noise:
-network → decode → stability.
+network, OMP and VAMP suggest supports → search for the most probable one → probabilities → bounds if requested.
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.linalg import residual_norms
+from maxsparse._core.linalg import residual_norms, times
 from maxsparse._core.prepared import Prepared, Problem
+from maxsparse._core.progress import track
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.answers import Recovery
+from maxsparse.recovery.bounds import noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify_rows
-from maxsparse.recovery.decode import best_guess, decode_exact, decode_noisy, stable_under_noise
+from maxsparse.recovery.decode import best_guess, decode_exact, fit_supports
+from maxsparse.recovery.noise import Noise
+from maxsparse.recovery.noisy_search import climbs_of, noisy_search
+from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import Budget, search
-from maxsparse.solvers import omp
+from maxsparse.solvers import omp, vamp
 
 __all__ = ["Pipeline", "Scorer"]
 
+NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
+LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
 Scorer = Callable[[NDArray[np.float64], float], NDArray[Any]]
@@ -50,13 +57,15 @@ class Pipeline:
     problem : Problem
         Of the same Φ, for the rounding of the data.
     scorer : Scorer
-    noise : float
-        Standard deviation of the noise on every measurement; 0 for exact answers.
+    noise : Noise
+        Its level; with 0, answers are exact.
     budget : Budget
     seed : int
         Of the search.
     easy_first : bool
-        Whether OMP goes before the network.
+        Whether OMP goes before the network, without noise.
+    prove : float
+        Milliseconds per signal to spend on proven bounds, with noise.
     progress : bool
         Show bars on a terminal.
     """
@@ -64,16 +73,24 @@ class Pipeline:
     prepared: Prepared
     problem: Problem
     scorer: Scorer
-    noise: float
+    noise: Noise
     budget: Budget
     seed: int
     easy_first: bool = True
+    prove: float = 0.0
     progress: bool = False
 
-    def __call__(self, Y: NDArray[np.float64], out: Recovery) -> None:
-        """Recover signals (N, n); write to the arrays of `out`."""
-        road = self.exact if self.noise == 0 else self.noisy
-        road(Y, out)
+    def __call__(self, Y: NDArray[np.float64], out: Recovery) -> Posterior | None:
+        """Recover signals (N, n); write to the arrays of `out`. Return the supports that were found, with noise."""
+        if self.noise.sigma > 0:
+            return self.noisy(Y, out)
+        self.exact(Y, out)
+        out.confidence[:] = out.certified
+        found = np.flatnonzero(out.converged)
+        sizes = np.count_nonzero(out.coef, axis=1)
+        out.upper[found] = sizes[found]
+        out.lower[:] = np.where(out.certified, sizes, Y.any(axis=1))
+        return None
 
     def exact(self, Y: NDArray[np.float64], out: Recovery) -> None:
         """Find sparse answers that explain y to rounding, and certify them."""
@@ -149,11 +166,62 @@ class Pipeline:
     def _certify(self, Y: NDArray[np.float64], X: FloatArray) -> Certificates:
         return certify_rows(self.problem, Y, X, self.prepared.spark)
 
-    def noisy(self, Y: NDArray[np.float64], out: Recovery) -> None:
-        """Estimate coefficients, and tell which supports are stable under the noise."""
-        scores = np.asarray(self.scorer(Y, self.noise))
-        X = decode_noisy(self.prepared.Phi, Y, scores, self.noise)
-        out.coef[:], out.scores[:] = X, scores
-        out.residual[:] = residual_norms(Y, self.problem.atoms, X)
-        out.stable[:] = stable_under_noise(self.problem, Y, X, self.noise)
-        out.converged[:] = out.stable
+    def noisy(self, Y: NDArray[np.float64], out: Recovery) -> Posterior:
+        """Find the most probable support of every signal, and how probable it is."""
+        L, sigma = self.noise.whitener, self.noise.sigma
+        changed = self.prepared if L is None else self.prepared.changed(L)
+        Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
+        scores = np.asarray(self.scorer(Z, sigma))
+        parts = []
+        for start in track(range(0, len(Y), NOISY_PIECE), "search", self.progress):
+            rows = slice(start, min(len(Y), start + NOISY_PIECE))
+            parts.append(self._noisy_rows(changed, Y[rows], Z[rows], scores[rows], rows, out))
+        out.scores[:] = scores
+        if self.prove > 0:
+            self._bound(changed, Z, out)
+        return Posterior.join(parts)
+
+    def _noisy_rows(
+        self, changed: Prepared, Y: FloatArray, Z: FloatArray, scores: NDArray[Any], rows: slice, out: Recovery
+    ) -> Posterior:
+        n, m = changed.shape
+        sigma = self.noise.sigma
+        starts = climbs_of(self.budget.sets, self.budget.milliseconds, n, m)
+        answer = noisy_search(
+            changed.Phi / changed.norms,
+            Z,
+            scores,
+            np.full(len(Z), sigma**2),
+            starts=starts,
+            candidates=self._suggestions(changed, Z),
+            seed=self.seed,
+        )
+        support = answer.support()
+        X = fit_supports(changed.plain.columns, Z, support)
+        out.coef[rows], out.residual[rows] = X, residual_norms(Y, self.problem.atoms, X)
+        out.explicit_mean[rows] = answer.mean / changed.norms  # type: ignore[index]  # blank(noisy=True) made it
+        out.explicit_inclusion[rows] = answer.inclusion  # type: ignore[index]
+        out.confidence[rows], out.iterations[rows] = answer.probability[:, 0], answer.starts
+        out.converged[rows] = answer.starts < max(1, starts)
+        inside = residual_norms(Z, changed.plain.columns, X) <= noise_radius(n, sigma)
+        out.upper[rows] = np.where(inside, np.count_nonzero(support, axis=1), m + 1)
+        out.lower[rows] = np.linalg.norm(Z, axis=1) > noise_radius(n, sigma)
+        return Posterior.of(answer.probability, answer.size, answer.atoms)
+
+    def _suggestions(self, changed: Prepared, Z: FloatArray) -> tuple[NDArray[np.bool_], ...]:
+        """Return supports of classical methods; the search never answers with a less probable one."""
+        prepared: Any = changed
+        greedy = omp(prepared, Z, noise=self.noise.sigma).support
+        if changed.shape[0] < LEAST_FOR_VAMP:
+            return (greedy,)
+        return greedy, vamp(prepared, Z, noise=self.noise.sigma).scores > 0
+
+    def _bound(self, changed: Prepared, Z: FloatArray, out: Recovery) -> None:
+        """Prove bounds on the number of nonzeros, and which answers are the only optimal ones."""
+        n = changed.shape[0]
+        radius = noise_radius(n, self.noise.sigma)
+        bounds = prove(changed.Phi, Z, out.support, epsilon=radius, milliseconds=self.prove)
+        out.lower[:], out.upper[:] = bounds.lower, np.minimum(bounds.upper, out.upper)
+        same = (bounds.support == out.support).all(axis=1)
+        out.certified[:] = bounds.optimal & same
+        out.argument[:] = np.where(out.certified, "optimal", "")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.validation import check_number
+from maxsparse._core.validation import FloatArray, check_number
 
 __all__ = ["CredibleSet", "Posterior"]
 
@@ -114,7 +114,7 @@ class Posterior:
             for p in range(self.first[i], self.first[i + 1])
         ]
 
-    def credible_sets(self, i: int, cosines: NDArray[np.float64], level: float = 0.95) -> list[CredibleSet]:
+    def credible_sets(self, i: int, cosines: FloatArray, level: float = 0.95) -> list[CredibleSet]:
         """Return, for every atom of the most probable support, the atoms that may stand in its place.
 
         Every other support is matched to the most probable one: common atoms first, then the most similar ones. What is
@@ -148,7 +148,7 @@ class Posterior:
         return [_smallest(place, level) for place in places if sum(place.values()) > 0.5]
 
 
-def _matched(anchors: list[int], support: list[int], cosines: NDArray[np.float64]) -> list[tuple[int, int]]:
+def _matched(anchors: list[int], support: list[int], cosines: FloatArray) -> list[tuple[int, int]]:
     """Pair the atoms of a support with places; an atom that fits nowhere gets the next new place."""
     pairs = [(anchors.index(atom), atom) for atom in support if atom in anchors]
     free = [place for place in range(len(anchors)) if anchors[place] not in support]

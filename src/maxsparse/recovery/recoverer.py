@@ -9,7 +9,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
@@ -28,7 +28,9 @@ from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
 from maxsparse.recovery.answers import Recovery, Unscored, blank
+from maxsparse.recovery.noise import Noise, check_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
+from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.trained import TrainedScores, check_name, train
 
@@ -56,12 +58,14 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         training. Any other name in ``maxsparse.networks.NETWORKS`` (``"residual"``, ``"lstm"``, …) is trained for Φ by
         :meth:`fit`. Your own object returns scores (N, m), larger for more likely atoms; the search works best if they
         are log odds.
-    noise : float, default=0.0
-        Standard deviation of the noise on every measurement. With 0, answers are exact and can be certified.
+    noise : float, ndarray of shape (n,) or (n, n), default=0.0
+        Standard deviation of the noise on every measurement, one for each of them, or their covariance. With 0,
+        answers are exact and can be certified. With noise, the answer is the most probable support, and its probability
+        is given.
     budget : int or str, default="normal"
         Search effort for a signal that decoding did not solve: a number of information sets, ``"none"``, ``"fast"``,
         ``"normal"``, ``"thorough"``, or milliseconds per unsolved signal on average, such as ``"20ms"``. All but the
-        last are reproducible. Scoring and decoding are not counted.
+        last are reproducible; with noise the last is too. Scoring and decoding are not counted.
     rtol : float or None, default=None
         Relative rounding error of the data. None: that of the dtype of Φ, or of Y if it is coarser.
     random_state : int, default=0
@@ -97,7 +101,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Phi: ArrayLike,
         *,
         network: Any = "learned_sbl",
-        noise: float = 0.0,
+        noise: float | ArrayLike = 0.0,
         budget: int | str = "normal",
         rtol: float | None = None,
         random_state: int = 0,
@@ -139,7 +143,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             check_signals(checked, prepared.shape)
         Phi = prepared.given
         minutes = check_number(minutes, "minutes", low=0.0)
-        noise = check_number(self.noise, "noise", low=0.0)
+        noise = self._typical_noise(prepared)
         for option, parameter in (("noise", "noise"), ("rng", "random_state"), ("seed", "random_state")):
             if option in training:
                 raise ValueError(f"fit does not accept {option}=; pass {parameter}= to SparseRecoverer")
@@ -169,7 +173,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the coefficients (N, m) of signals (N, n)."""
         return self.recover(Y).coef
 
-    def recover(self, Y: ArrayLike, *, easy_first: bool = True, progress: bool = False) -> Recovery:
+    def recover(self, Y: ArrayLike, *, easy_first: bool = True, prove: float = 0.0, progress: bool = False) -> Recovery:
         """Recover signals and certify the answers where possible.
 
         Parameters
@@ -179,30 +183,41 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         easy_first : bool, default=True
             Without noise, run whitened OMP first, and the network for signals without a certified answer only. The
             answers are the same; if hardly any signal is easy, False saves the time of OMP.
+        prove : float, default=0.0
+            With noise: milliseconds per signal to spend on proving how many nonzeros are needed. Answers that are
+            proven to be the only sparsest ones up to the noise are ``certified``, with the argument ``"optimal"``.
         progress : bool, default=False
             Show progress bars on a terminal.
 
         Returns
         -------
         result : Recovery
-            ``iterations`` counts the information sets searched; ``converged`` is True where an exact answer was found,
-            or, with noise, where it is stable.
+            ``iterations`` counts the information sets searched, with noise the climbs; ``converged`` is True where an
+            exact answer was found, or, with noise, where the search ended before its budget.
         """
         checked, prepared = self._signals(Y), self._prepared()
         signals = check_signals(checked, prepared.shape)
         N, m = len(signals), prepared.shape[1]
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
-        result = blank(N, m, np.result_type(prepared.dtype, signals), name)
+        noise = check_noise(self.noise, prepared.shape[0])
+        result = blank(N, m, np.result_type(prepared.dtype, signals), name, noisy=noise.sigma > 0)
+        prove = check_number(prove, "prove", low=0.0)
+        supports: list[Posterior] = []
         size = max(1, CHUNK_BYTES // (8 * m))
         with threads(self.n_threads):
-            pipeline = self._pipeline(prepared, signals.dtype, easy_first, progress)
+            options: dict[str, Any] = {"easy_first": easy_first, "prove": prove, "progress": progress}
+            pipeline = self._pipeline(prepared, signals.dtype, noise, **options)
             for start in track(range(0, N, size), "recover", progress):
                 rows = slice(start, min(N, start + size))
                 # Always a copy: a read-only or strided array would have every kernel compiled once more.
                 chunk = np.array(signals[rows], dtype=np.float64, order="C")
                 part = result[rows]  # views of the same arrays
                 assert isinstance(part, Recovery)
-                pipeline(chunk, part)
+                found = pipeline(chunk, part)
+                if found is not None:
+                    supports.append(found)
+        if noise.sigma > 0:
+            return replace(result, posterior=Posterior.join(supports), _cosines=prepared.cosines)
         easy = np.flatnonzero(result._waiting >= 0)
         if not len(easy):
             return result
@@ -211,7 +226,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return replace(result, _unscored=unscored)
 
     def score(self, Y: ArrayLike, y: Any = None) -> float:
-        """Return the share of answers that are certified or, with noise, stable; for model selection.
+        """Return the share of answers that are certified or, with noise, the mean confidence; for model selection.
 
         Parameters
         ----------
@@ -226,7 +241,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         score : float
         """
         result = self.recover(Y)
-        return float(np.mean(result.stable if self.noise > 0 else result.certified))
+        return float(np.mean(result.certified if result.posterior is None else result.confidence))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write Φ, its preconditioner, the weights and all parameters to one safetensors file.
@@ -264,18 +279,33 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _dictionary(self) -> ArrayLike:
         return self.Phi
 
-    def _pipeline(self, prepared: Prepared, dtype: Any, easy_first: bool, progress: bool) -> Pipeline:
+    def _typical_noise(self, prepared: Prepared) -> float:
+        """Return one standard deviation for training, whatever `noise` says of every measurement."""
+        noise = check_noise(self.noise, prepared.shape[0])
+        if noise.whitener is None:
+            return noise.sigma
+        return float(np.sqrt(np.mean(np.linalg.inv(noise.whitener.T @ noise.whitener).diagonal())))
+
+    def _pipeline(self, prepared: Prepared, dtype: Any, noise: Noise, *, progress: bool, **options: Any) -> Pipeline:
         """Check the options and put the steps together, for signals of that dtype."""
         rtol = self.rtol
         if rtol is None:
             rtol = float(max(np.finfo(prepared.dtype).eps, np.finfo(dtype).eps))
         problem = prepared.problem(check_number(rtol, "rtol", low=0.0))
-        noise = check_number(self.noise, "noise", low=0.0)
         scorer = self._scorer(prepared)
+        if noise.whitener is not None:
+            scorer = self._scorer_after(noise.whitener, prepared, scorer)
         if isinstance(scorer, LearnedScores):
             scorer.progress = progress
         search = check_budget(self.budget), check_integer(self.random_state, "random_state")
-        return Pipeline(prepared, problem, scorer, noise, *search, easy_first, progress)
+        return Pipeline(prepared, problem, scorer, noise, *search, progress=progress, **options)
+
+    def _scorer_after(self, L: NDArray[np.float64], prepared: Prepared, scorer: Scorer) -> Scorer:
+        """Return a scorer for signals Ly: learned SBL serves LΦ; others, made for Φ, get y back."""
+        if isinstance(scorer, LearnedScores):
+            return LearnedScores(prepared.changed(L), scorer.weights, scorer.later)
+        back = np.linalg.inv(L).T
+        return lambda Z, noise: scorer(Z @ back, self._typical_noise(prepared))
 
     def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included."""

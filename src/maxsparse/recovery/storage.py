@@ -14,6 +14,7 @@ from maxsparse._core.prepared import Prepared
 from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.learned_sbl import LearnedScores, Weights
 from maxsparse.learned_sbl.spec import NAMES, check_weights
+from maxsparse.recovery.noise import check_noise
 from maxsparse.recovery.trained import TrainedScores, rebuild
 
 __all__ = ["Saved", "read", "write"]
@@ -34,6 +35,9 @@ def write(
     form = prepared.form()
     weights = {f"weights.{name}": array for name, array in scorer.arrays().items()}
     arrays: dict[str, Any] = {"Phi": prepared.given, "W": form.W, "D": form.D, **weights}
+    if np.ndim(settings["noise"]) > 0:  # of every measurement, or a covariance
+        arrays["noise"] = np.asarray(settings["noise"], dtype=np.float64)
+        settings = settings | {"noise": 1.0}
     modelfile.write(path, arrays, {"kind": "recoverer", "settings": settings, "network": scorer.header()})
 
 
@@ -60,6 +64,9 @@ def read(path: str | os.PathLike[str]) -> Saved:
     n, m = Phi.shape
     if W.shape[1] != n or W.shape[0] > min(n, m) or D.shape != (m,) or not np.isfinite(D).all() or not (D > 0).all():
         raise ValueError(f"{source!r}: the preconditioner does not fit Phi of shape {(n, m)}")
+    if "noise" in arrays:
+        check_noise(arrays["noise"], n)
+        settings["noise"] = arrays["noise"]
     weights = {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")}
     network = file.header.get("network")
     trained = None if network is None else rebuild(network, weights, (n, m), source)

@@ -50,7 +50,7 @@ class Chunk:
             codes = np.zeros(len(result), dtype=np.uint8)
             for code, argument in enumerate(ARGUMENTS):
                 codes[(result.argument == argument) & ~bad] = code
-            columns |= {"argument": codes, "stable": result.stable & ~bad}
+            columns |= {"argument": codes, "confidence": np.where(bad, np.nan, result.confidence)}
         counts = np.bincount(rows, minlength=len(result)).astype(np.int32)
         return cls(counts, atoms.astype(np.int32), result.coef[rows, atoms], columns)
 

@@ -1,0 +1,63 @@
+"""What a caller says about the noise, brought to white noise of one size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.validation import check_number
+
+__all__ = ["Noise", "check_noise"]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """White noise of standard deviation σ, after y ↦ Ly where L is not None.
+
+    Attributes
+    ----------
+    sigma : float
+        0 for none.
+    whitener : ndarray of shape (n, n) or None
+        L with LᵀL = C⁻¹ for a covariance C; the noise on Ly has the standard deviation 1.
+    """
+
+    sigma: float
+    whitener: NDArray[np.float64] | None = None
+
+
+def check_noise(noise: Any, n: int) -> Noise:
+    """Read a noise level: σ, the σ of every measurement (n,), or a covariance (n, n)."""
+    if np.ndim(noise) == 0:
+        return Noise(check_number(noise, "noise", low=0.0))
+    try:
+        values = np.asarray(noise, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"noise cannot be read as numbers: {error}") from error
+    if not np.isfinite(values).all():
+        raise ValueError("noise holds values that are not finite; give every measurement a standard deviation")
+    if values.shape == (n,):
+        if (values <= 0).any():
+            j = int(np.flatnonzero(values <= 0)[0])
+            raise ValueError(
+                f"noise has {values[j]:g} for measurement {j}; with one value per measurement all must be positive "
+                "(a small one for a measurement without noise)"
+            )
+        return Noise(1.0, np.diag(1.0 / values))
+    if values.shape != (n, n):
+        raise ValueError(
+            f"noise must be a number, {n} standard deviations (one per measurement) or a covariance of shape "
+            f"{(n, n)}; got shape {values.shape}"
+        )
+    if not np.allclose(values, values.T, rtol=1e-8, atol=1e-12 * np.abs(values).max()):
+        raise ValueError("noise is not a covariance: it is not symmetric")
+    try:
+        factor = np.linalg.cholesky(values)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "noise is not a covariance of full rank: it must be positive definite; add a small multiple of the identity"
+        ) from error
+    return Noise(1.0, np.linalg.inv(factor))
