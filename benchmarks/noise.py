@@ -58,8 +58,7 @@ def cell(kind, n, m, d, snr, dictionaries, signals):
         right = (result.support == (X != 0)).all(axis=1)
         found += right.tolist()
         confidence += result.confidence.tolist()
-        # The truth as the only suggestion: what the model itself thinks of it.
-        failed += [not r and t > c for r, t, c in zip(right, probability_of_truth(result, X), result.confidence)]
+        failed += (~right & (probability_of_truth(result, X) > result.confidence)).tolist()
         errors.append((nmse(X, result.mean), nmse(X, result.coef)))
     return {
         "cell": [kind, n, m, d, snr],
@@ -79,7 +78,7 @@ def probability_of_truth(result, X):
         truth = tuple(np.flatnonzero(x))
         listed = {tuple(support): p for support, p in result.alternatives(i)}
         values.append(listed.get(truth, np.inf))
-    return values
+    return np.array(values)
 
 
 def alista(size, snr, signals):
@@ -129,7 +128,8 @@ def main():
                 print(json.dumps(rows[-1]), flush=True)
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if not arguments.only:
-        RESULTS.write_text(json.dumps(stored | {arguments.part: {"maxsparse": ms.__version__, "numpy": np.__version__, "rows": rows}}, indent=1))
+        entry = {"maxsparse": ms.__version__, "numpy": np.__version__, "rows": rows}
+        RESULTS.write_text(json.dumps(stored | {arguments.part: entry}, indent=1))
 
 
 if __name__ == "__main__":
