@@ -20,6 +20,22 @@ COLUMN_TILE = 32  # columns of Φ handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
 
 
+@kernel()
+def copy_into(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Set target = source for vectors; as an assignment of slices it takes numba seconds to compile."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@kernel()
+def largest_magnitude(x: NDArray[Any]) -> float:
+    """Return max |x|, 0 for an empty x."""
+    largest = 0.0
+    for i in range(x.shape[0]):
+        largest = max(largest, abs(x[i]))
+    return largest
+
+
 @kernel(fast=True)
 def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int, out: NDArray[Any]) -> None:
     """Set out[start:stop] = weights @ matrix[:, start:stop], four rows of `matrix` at a time."""
@@ -59,12 +75,17 @@ def _times_rows(piece: int, pieces: int, Y: NDArray[Any], matrix: NDArray[Any], 
         last = min(N, first + size)
         for start in range(0, m, COLUMN_TILE):
             width = min(m - start, COLUMN_TILE)
-            tile[:, :width] = matrix[:, start : start + width]
+            for i in range(n):
+                for j in range(width):
+                    tile[i, j] = matrix[i, start + j]
             for row in range(first, last, 4):
                 count = min(4, last - row)
-                rows[:count] = Y[row : row + count]
+                for l in range(count):
+                    copy_into(Y[row + l], rows[l])
                 four_rows(rows, tile, sums)
-                out[row : row + count, start : start + width] = sums[:count, :width]
+                for l in range(count):
+                    for j in range(width):
+                        out[row + l, start + j] = sums[l, j]
 
 
 @kernel(fast=True)

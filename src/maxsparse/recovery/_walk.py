@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.prepared import Problem
+from maxsparse._core.sorting import argsort
 from maxsparse.recovery._tableau import (
     build,
     equal_ratios,
@@ -42,6 +43,8 @@ class Walk(NamedTuple):
     rows: NDArray[np.int64]  # (n,), the rows of A, then those of Z
     outside: NDArray[np.int64]  # (m − n + 3,), the columns outside A
     keys: NDArray[np.float64]  # (m,)
+    order: NDArray[np.int64]  # (m,), the columns by their keys
+    work: NDArray[np.int64]  # (m,)
     alpha: NDArray[np.float64]  # (m,), ratios
     bits: NDArray[np.int64]  # (m,), the same memory
     beta: NDArray[np.float64]  # (m,)
@@ -67,6 +70,8 @@ def _make_walk(n: int, m: int) -> Walk:
         np.empty(n, np.int64),
         np.empty(m - n + OUTSIDE, np.int64),
         np.empty(m),
+        np.empty(m, np.int64),
+        np.empty(m, np.int64),
         alpha,
         alpha.view(np.int64),
         np.empty(m),
@@ -88,7 +93,8 @@ def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], p
         walk.keys[j] = -scores[j]
         if perturb:
             walk.keys[j] += np.log(-np.log(random_unit(walk.state)))
-    order = np.argsort(walk.keys)
+    order = walk.order
+    argsort(walk.keys, order, walk.work)
     if not build(Q, z, order, walk.T, walk.basis, walk.place):
         return False
     position, count = 0, 0

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky, dot
 from maxsparse._core.prepared import Prepared, Problem
+from maxsparse._core.sorting import sort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_matrix, check_problem
 from maxsparse.recovery.refit import refit, tolerance
@@ -186,8 +187,11 @@ def _certify_rows(
         if gap * problem.weakest > MARGIN * allowed[row]:
             passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
             if passed[row] and 2 * k >= spark:
+                smallest = own[0]
+                for a in range(1, k):
+                    smallest = min(smallest, own[a])
                 largest = LARGEST_DENOMINATOR if 2 * k >= rank else 1
-                known = allowed[row] / (problem.weakest * own[:k].min())  # relative error of x at worst
+                known = allowed[row] / (problem.weakest * smallest)  # relative error of x at worst
                 within = min(max(known, PROPORTION[0]), PROPORTION[1])
                 passed[row] = not _in_proportion(x[:k], largest, within)
                 for a in range(k):
@@ -218,7 +222,8 @@ def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) 
     whitened direction, at worst in the weakest ones. There are no more than m over s ways to choose s atoms.
     """
     rank, k = sigma.shape[0], own.shape[0]
-    sizes = np.sort(own)
+    sizes = own.copy()
+    sort(sizes)
     largest = -np.inf
     for s in range(1, k + 1):
         total = math.lgamma(m + 1.0) - math.lgamma(s + 1.0) - math.lgamma(m - s + 1.0)

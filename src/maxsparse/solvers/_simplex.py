@@ -14,7 +14,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import dot, residual_norms, times
+from maxsparse._core.linalg import copy_into, dot, largest_magnitude, residual_norms, times
+from maxsparse._core.sorting import sort
 from maxsparse._core.validation import FloatArray
 
 PERTURBATION = 1e-7  # of b = B⁻¹y, relative to its largest entry, against degenerate pivots
@@ -76,13 +77,14 @@ def simplex_rows(
     x, z, work, costs = np.empty(r), np.empty(m), np.empty(m), np.empty(m)
     basis = np.empty(r, dtype=np.int64)
     for row in range(piece, N, pieces):
-        scale = np.max(np.abs(b0[row]))
+        scale = largest_magnitude(b0[row])
         if scale == 0.0:
             done[row] = True
             continue
-        x[:] = b0[row] / scale
-        T[:, :] = T0
-        basis[:] = basis0
+        for i in range(r):
+            x[i] = b0[row, i] / scale
+            copy_into(T0[i], T[i])
+        copy_into(basis0, basis)
         costs[:] = 1.0
         for round_ in range(reweightings + 1):
             if round_ > 0:
@@ -120,7 +122,7 @@ def _optimise(
     b, sign, column, reach = vectors[0], vectors[1], vectors[2], vectors[3]
     pivots, optimal = 0, False
     for attempt in range(ROUNDS):
-        size = np.max(np.abs(x)) * PERTURBATION
+        size = largest_magnitude(x) * PERTURBATION
         for i in range(r):
             sign[i] = 1.0 if x[i] >= 0.0 else -1.0
             # Distinct shifts away from zero; the second attempt has none, in case they caused the failure.
@@ -246,16 +248,18 @@ def _refactor(
 ) -> None:
     """Recompute T = B⁻¹Φ for the atoms in `basis`; they and x are put in the order of the pivots' rows."""
     r = basis.shape[0]
-    T[:, :] = T0
     atoms, values = basis.copy(), x.copy()
     free = np.ones(r, dtype=np.bool_)
+    for i in range(r):
+        copy_into(T0[i], T[i])
     for l in range(r):
         atom = atoms[l]
         row, largest = 0, -1.0
         for i in range(r):
             if free[i] and abs(T[i, atom]) > largest:
                 row, largest = i, abs(T[i, atom])
-        column[:] = T[:, atom]
+        for i in range(r):
+            column[i] = T[i, atom]
         pivot(T, row, column, work)
         free[row] = False
         basis[row], x[row] = atom, values[l]
@@ -302,7 +306,7 @@ def _solve_basis(
             subtract(z[:r], dual[i], M[i])
         for i in range(r):
             subtract(dual, -z[i], inverse[i])
-    largest = np.max(np.abs(x))
+    largest = largest_magnitude(x)
     agree = True
     for i in range(r):
         if abs(x[i]) <= 1e-13 * largest:
@@ -322,9 +326,12 @@ def _solve_basis(
 def _reweight(x: NDArray[Any], basis: NDArray[Any], m: int, costs: NDArray[Any]) -> None:
     """Set c_j = ε / (|x_j| + ε), which is 1 at x_j = 0, with ε by the rule of Candès, Wakin and Boyd."""
     r = basis.shape[0]
-    magnitude = np.sort(np.abs(x))[::-1]
+    magnitude = np.empty(r)
+    for i in range(r):
+        magnitude[i] = -abs(x[i])
+    sort(magnitude)  # the largest first
     place = int(r / (4.0 * np.log(m / r))) if m > r else r - 1
-    epsilon = max(magnitude[min(place, r - 1)], 1e-3 * magnitude[0])
+    epsilon = max(-magnitude[min(place, r - 1)], -1e-3 * magnitude[0])
     costs[:] = 1.0
     for i in range(r):
         costs[basis[i]] = epsilon / (abs(x[i]) + epsilon)

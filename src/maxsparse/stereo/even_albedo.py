@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import copy_into
+from maxsparse._core.sorting import median
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.consensus import lit_level
@@ -128,7 +130,8 @@ def _refit_rows(
     P, q = o.shape
     # One more light, along the normal: the reading under it would be the albedo.
     more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
-    more_lights[:q] = L
+    for i in range(q):
+        copy_into(L[i], more_lights[i])
     around, x = np.empty(25), np.empty(3)
     for row in range(piece, P, pieces):
         here = place[rows[row], columns[row]]
@@ -137,7 +140,7 @@ def _refit_rows(
         albedo, spread = _albedo_around(place, rows[row], columns[row], logs, sure, around)
         if albedo == 0.0:
             continue
-        more[:q] = o[row]
+        copy_into(o[row], more)
         more[q] = albedo
         least = np.inf
         for step in range(10):
@@ -172,9 +175,11 @@ def _albedo_around(
                 found += 1
     if found == 0:
         return 0.0, 1.0
-    median = np.median(around[:found])
-    spread = max(SPREAD * np.median(np.abs(around[:found] - median)), EVEN)
-    return np.exp(median), spread * np.sqrt(1.0 + 4.0 / found)  # fewer neighbours, larger spread
+    middle = median(around, found)
+    for i in range(found):
+        around[i] = abs(around[i] - middle)
+    spread = max(SPREAD * median(around, found), EVEN)
+    return np.exp(middle), spread * np.sqrt(1.0 + 4.0 / found)  # fewer neighbours, larger spread
 
 
 @kernel()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import copy_into
 from maxsparse._core.threads import over_slices
 
 
@@ -176,7 +177,7 @@ def _dependent_from(piece: int, pieces: int, atoms: NDArray[Any], size: int, tol
 def _orthogonalise(a: NDArray[Any], Q: NDArray[Any], depth: int) -> float:
     """Set Q[depth] to the unit part of `a` outside the span of the rows before; return that part's norm."""
     q = Q[depth]
-    q[:] = a
+    copy_into(a, q)
     for _ in range(2):  # twice is enough (Kahan, Parlett)
         for l in range(depth):
             overlap = 0.0

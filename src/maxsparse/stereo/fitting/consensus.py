@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import copy_into
 from maxsparse._core.registry import STEREO
+from maxsparse._core.sorting import sort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
@@ -190,7 +192,8 @@ def _try_starts(
     """Keep the best starts in `starts` (K, 3), best first, with their trimmed sums in `goals` (K,)."""
     m = o.shape[0]
     residual, weights, work, ranked = scratch[0, :m], scratch[1, :m], scratch[2, :m], scratch[3, :m]
-    ranked[:] = np.sort(o)
+    copy_into(o, ranked)
+    sort(ranked)
     x = np.empty(3)
     for start in range(bands.shape[0] + triples.shape[0]):
         if start < bands.shape[0]:

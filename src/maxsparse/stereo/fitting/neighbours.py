@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.sorting import median
 from maxsparse._core.threads import over_slices
 from maxsparse.stereo.fitting.fit import Fit
 
@@ -102,7 +103,7 @@ def _decide_rows(
                 if j >= 0 and (dx != 0 or dy != 0) and trust[j] > 0.0:
                     around[found] = logs[j, pick[j]]
                     found += 1
-        median = np.median(around[:found]) if found else logs[p, 0]
+        middle = median(around, found) if found else logs[p, 0]
         best, least = 0, np.inf
         for c in range(directions.shape[1]):
             if lengths[p, c] == 0.0:
@@ -119,7 +120,7 @@ def _decide_rows(
                     w = trust[j] * np.exp(-0.5 * (dx * dx + dy * dy))
                     total += w * min(np.degrees(np.arccos(min(max(dot, -1.0), 1.0))), CAP)
                     weight += w
-            cost = total / weight + ALBEDO * min(abs(logs[p, c] - median), 1.0) + (HANDICAP if c > 0 else 0.0)
+            cost = total / weight + ALBEDO * min(abs(logs[p, c] - middle), 1.0) + (HANDICAP if c > 0 else 0.0)
             if cost < least:
                 best, least = c, cost
         after[p] = best

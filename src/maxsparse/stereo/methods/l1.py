@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.registry import STEREO
+from maxsparse._core.sorting import argsort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
@@ -66,10 +67,10 @@ def l1(readings: FloatArray, lights: FloatArray) -> Fit:
 def _l1_rows(piece: int, pieces: int, o: NDArray[Any], L: NDArray[Any], out: NDArray[Any]) -> None:
     P, q = o.shape
     residual, slope, ratio = np.empty(q), np.empty(q), np.empty(q)
-    ones = np.ones(q)
+    ranks, ones = np.empty((2, q), np.int64), np.ones(q)
     for row in range(piece, P, pieces):
         fit(o[row], L, ones, out[row])
-        _walk(o[row], L, out[row], residual, slope, ratio)
+        _walk(o[row], L, out[row], residual, slope, ratio, ranks)
 
 
 @kernel()
@@ -80,6 +81,7 @@ def _walk(
     residual: NDArray[Any],
     slope: NDArray[Any],
     ratio: NDArray[Any],
+    ranks: NDArray[Any],
 ) -> None:
     """Move x from anywhere to the minimum of Σ|o − Lx|."""
     for i in range(o.shape[0]):
@@ -88,22 +90,22 @@ def _walk(
     zero = np.empty(3, dtype=np.int64)
     # Three line searches lead to a vertex: along z, along the plane of the first zero, along the line of the first two.
     d[2] = 1.0
-    zero[0] = _line_search(L, d, x, residual, slope, ratio)
+    zero[0] = _line_search(L, d, x, residual, slope, ratio, ranks)
     first = L[zero[0]]
     if abs(first[2]) > 0.5:
         d[0], d[1], d[2] = first[2], 0.0, -first[0]
     else:
         d[0], d[1], d[2] = first[1], -first[0], 0.0
-    zero[1] = _line_search(L, d, x, residual, slope, ratio)
+    zero[1] = _line_search(L, d, x, residual, slope, ratio, ranks)
     _cross(first, L[zero[1]], d)
-    zero[2] = _line_search(L, d, x, residual, slope, ratio)
-    if zero.min() < 0:
+    zero[2] = _line_search(L, d, x, residual, slope, ratio, ranks)
+    if min(zero[0], zero[1], zero[2]) < 0:
         return
     still = 0
     for step in range(MAX_STEPS):
         leaving = step % 3
         _cross(L[zero[(leaving + 1) % 3]], L[zero[(leaving + 2) % 3]], d)
-        entering = _line_search(L, d, x, residual, slope, ratio)
+        entering = _line_search(L, d, x, residual, slope, ratio, ranks)
         still = still + 1 if entering == zero[leaving] or entering < 0 else 0
         if entering >= 0:
             zero[leaving] = entering
@@ -119,6 +121,7 @@ def _line_search(
     residual: NDArray[Any],
     slope: NDArray[Any],
     ratio: NDArray[Any],
+    ranks: NDArray[Any],
 ) -> int:
     """Move x to the best point of x + td, a weighted median; return the reading that vanishes there, -1 for none."""
     q = L.shape[0]
@@ -133,7 +136,8 @@ def _line_search(
     if total == 0.0:
         return -1
     passed, chosen = 0.0, -1
-    for i in np.argsort(ratio):
+    argsort(ratio, ranks[0], ranks[1])
+    for i in ranks[0]:
         passed += abs(slope[i])
         chosen = i
         if passed >= 0.5 * total:
