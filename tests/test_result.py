@@ -73,16 +73,19 @@ def test_to_npz(result, tmp_path):
 
 def test_a_recovery_says_what_it_is_and_keeps_all_of_it(result, tmp_path):
     values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
-    argument, stable = np.array(["spark", "", ""]), np.array([False, True, False])
-    recovery = Recovery(**values, argument=argument, stable=stable)
+    known = {"argument": np.array(["spark", "", ""]), "confidence": np.array([1.0, 0.5, 0.0])}
+    bounds = {"lower": np.array([1, 1, 0]), "upper": np.array([1, 2, 4])}
+    noisy = {"explicit_mean": 2.0 * result.coef, "explicit_inclusion": np.full(result.coef.shape, 0.25)}
+    recovery = Recovery(**values, **known, **bounds, **noisy, _waiting=np.full(3, -1))
     assert repr(recovery).startswith("Recovery(test: 3 signals")
     assert repr(recovery[:0]).startswith("Recovery(test: 0 signals")
     recovery.to_npz(tmp_path / "recovery.npz")
     result.to_npz(tmp_path / "result.npz")
     with np.load(tmp_path / "recovery.npz", allow_pickle=False) as stored, np.load(tmp_path / "result.npz") as plain:
         assert stored["argument"].tolist() == ["spark", "", ""]
-        assert stored["stable"].tolist() == [False, True, False]
-        assert set(stored) == set(plain) | {"argument", "stable"}
+        assert stored["confidence"].tolist() == [1.0, 0.5, 0.0]
+        np.testing.assert_array_equal(stored["mean"], 2.0 * result.coef)
+        assert set(stored) == set(plain) | {"argument", "confidence", "lower", "upper", "mean", "inclusion"}
         assert set(plain) == {
             *("coef", "support", "scores", "residual", "certified", "iterations", "converged", "method"),
         }

@@ -107,9 +107,9 @@ class Result:
         path : str or path
             File to write; an existing one is replaced. Read it with ``numpy.load(path)``.
         """
-        names = [name for name in self._stored() if name != "explicit_scores" and name[0] != "_"]  # a subclass's too
+        names = {name.removeprefix("explicit_") for name in self._stored() if name[0] != "_"}  # a subclass's too
         with atomic_write(path) as stream:
-            arrays = {name: getattr(self, name) for name in [*names, "support", "scores"]}
+            arrays = {name: getattr(self, name) for name in sorted(names | {"support", "scores"})}
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:

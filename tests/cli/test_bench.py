@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import maxsparse as ms
 from maxsparse.cli import app
 from maxsparse.cli.compare import warm_up
-from maxsparse.recovery import steps
+from maxsparse.recovery import pipeline
 from maxsparse.recovery.search import search
 
 
@@ -42,7 +42,9 @@ def test_the_search_is_compiled_before_the_clock_starts(monkeypatch):
     """Signals that nothing explains go through it all; the model itself keeps its budget."""
     model = ms.SparseRecoverer(ms.dictionaries.gaussian(6, 12, rng=0), budget=77)
     searched = []
-    monkeypatch.setattr(steps, "search", lambda *args, **options: searched.append(options) or search(*args, **options))
+    monkeypatch.setattr(
+        pipeline, "search", lambda *args, **options: searched.append(options) or search(*args, **options)
+    )
     warm_up(model)
     assert searched[0]["budget"].sets == 2
     assert model.budget == 77

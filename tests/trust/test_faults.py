@@ -58,7 +58,9 @@ def save_network(path):
 def train(path):
     settings = ms.training.PRESETS["modern"].but(batch_size=32, rounds=2)
     sizes = {"width": 20, "depth": 2}
-    ms.training.fit(PHI, settings=settings, samples=640, hyperparameters=sizes, output=path, rng=0, n_threads=1)
+    ms.training.fit(
+        PHI, settings=settings, samples=640, hyperparameters=sizes, output=path, overwrite=True, rng=0, n_threads=1
+    )
 
 
 def stream(path):

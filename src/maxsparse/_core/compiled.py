@@ -33,19 +33,6 @@ def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Ca
         Copy the whole function into every caller. A separately optimised copy would round differently, and whether a
         caller gets that copy depends on whether this process compiled it or loaded it from the cache: the first run
         would not be bitwise identical to later ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxsparse._core.compiled import kernel
-    >>> @kernel(fast=True)
-    ... def total(values):
-    ...     result = 0.0
-    ...     for value in values:
-    ...         result += value
-    ...     return result
-    >>> total(np.ones(3))
-    3.0
     """
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
     if fast:

@@ -72,7 +72,7 @@ def integrate(
     >>> import numpy as np
     >>> import maxsparse as ms
     >>> n = np.broadcast_to(np.array([-1.0, 0.0, 1.0]) / np.sqrt(2), (4, 5, 3))
-    >>> ms.stereo.integrate(n)[0].round(6).tolist()
+    >>> (ms.stereo.integrate(n)[0].round(6) + 0.0).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
     field = np.asarray(normals, dtype=np.float64)
