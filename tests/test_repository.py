@@ -32,13 +32,11 @@ def test_no_checkpoint_is_committed(committed):
 
 
 def test_files_that_state_the_version_agree():
-    stated = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
-    assert maxsparse.__version__.split(".dev")[0] == stated
-    changelog = (ROOT / "CHANGELOG.md").read_text()
-    if ".dev" in maxsparse.__version__:
-        assert f"## [Unreleased] ({stated})" in changelog
-    else:  # ready for its tag
-        assert re.search(rf"^## \[{re.escape(stated)}\] - 20\d\d-\d\d-\d\d$", changelog, re.MULTILINE)
+    """They are ready for the tag: one version, and the date of the changelog's newest section."""
+    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == maxsparse.__version__
+    released = re.search(r'^date-released: "(.*)"$', citation, re.MULTILINE)[1]
+    assert re.search(r"^## (.*)$", changelog, re.MULTILINE)[1] == f"{maxsparse.__version__} ({released})"
 
 
 def test_the_variables_that_tests_read_are_documented():

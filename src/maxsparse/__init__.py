@@ -16,7 +16,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Threads that have finished their part of a loop would otherwise spin for milliseconds, waiting for the others. If
 # other programs need the cores, spinning keeps the others from running. OpenMP reads this when it is first loaded; a
