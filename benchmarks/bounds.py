@@ -22,7 +22,7 @@ import numpy as np
 
 import maxsparse as ms
 from maxsparse.recovery import noise_radius, prove
-from maxsparse.recovery._proof import prove_rows
+from maxsparse.recovery._proof import Limits, nothing_proven, prove_rows
 from maxsparse.recovery.bounds import similar_neighbours
 from maxsparse.recovery.refit import CANCELLATION
 
@@ -169,13 +169,11 @@ def false(arguments):
         X, Y, epsilon = make_signals(rng, Phi)
         best = [X != 0, np.zeros_like(X, dtype=bool), np.roll(X, 1, axis=1) != 0][case % 3]
         atoms = np.ascontiguousarray((Phi / np.linalg.norm(Phi, axis=0)).T)
-        lower, upper, unique = np.zeros(SIGNALS, np.int64), np.zeros(SIGNALS, np.int64), np.zeros(SIGNALS, bool)
         # Groups of several atoms in two of three cases, though problems of this size do not need them.
         cheap, work = (1e9 if case % 3 == 1 else 0.0), 10.0 ** rng.uniform(3, 8)
-        prove_rows(
-            0, 1, atoms, similar_neighbours(atoms), Y, epsilon, CANCELLATION, work, cheap,
-            best, lower, upper, unique, np.zeros(SIGNALS),
-        )  # fmt: skip
+        proven = nothing_proven(best)
+        prove_rows(0, 1, atoms, similar_neighbours(atoms), Y, epsilon, Limits(CANCELLATION, work, cheap), proven)
+        best, lower, upper, unique, _ = proven
         before = counts["optimal"]
         count_false(Phi, Y, epsilon, lower, upper, unique, best, counts)
         kinds[kind] += counts["optimal"] - before

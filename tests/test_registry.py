@@ -106,7 +106,7 @@ def test_unknown_names_are_guessed():
 
 
 def test_what_a_method_cannot_do_names_one_that_can(registries):
-    with pytest.raises(ValueError, match=r"method 'exact' cannot be watched \(callback=\); use 'omp', .*'sbl'.*"):
+    with pytest.raises(ValueError, match=r"method 'exact' cannot report its progress .*; use 'omp', .*'sbl'.*"):
         ms.solve(np.eye(2), np.eye(2), method="exact", callback=print)
     with pytest.raises(ValueError, match=r"method 'reweighted_l1' cannot take noise .*; use 'omp', .* or 'exact'$"):
         ms.solve(np.eye(2), np.eye(2), method="reweighted_l1", noise=0.1)
@@ -327,5 +327,5 @@ def test_a_broken_plug_in_is_named_when_it_is_used_and_harms_nothing_else(tmp_pa
     """
     module, warning, *errors = run(code, tmp_path).strip().splitlines()
     assert module == "maxsparse.solvers.omp"
-    assert warning.startswith("the plug-in 'omp' (nowhere:omp) is left out: a method of that name already exists")
+    assert warning.startswith("the plug-in 'omp' (nowhere:omp) is ignored: a method of that name already exists")
     assert errors == ["the plug-in 'broken' (nowhere:thing) cannot be used: No module named 'nowhere'"] * 2

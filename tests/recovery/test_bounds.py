@@ -7,8 +7,8 @@ import pytest
 
 import maxsparse as ms
 from maxsparse.recovery import noise_radius, prove
-from maxsparse.recovery._blocks import COMPLETE, FOUND, all_supports, make_walk
-from maxsparse.recovery._proof import prove_rows, walk_cost
+from maxsparse.recovery._blocks import COMPLETE, FOUND, all_supports, make_search
+from maxsparse.recovery._proof import Limits, nothing_proven, prove_rows, search_cost
 from maxsparse.recovery.bounds import similar_neighbours
 
 
@@ -85,22 +85,21 @@ def test_bounds_agree_with_enumeration(kind, shape, cheap):
     bounds = prove(Phi, Y, X, epsilon=epsilon, milliseconds=1000)
     if cheap == 0.0:  # groups even where the problem is too small to need them
         atoms = np.ascontiguousarray(Phi.T) / np.linalg.norm(Phi, axis=0)[:, None]
-        lower, upper, unique = np.zeros(N, np.int64), np.zeros(N, np.int64), np.zeros(N, bool)
-        best = X != 0
-        order = similar_neighbours(atoms)
-        prove_rows(0, 1, atoms, order, Y, epsilon, 1e5, 1e9, cheap, best, lower, upper, unique, np.zeros(N))
+        proven = nothing_proven(X != 0)
+        prove_rows(0, 1, atoms, similar_neighbours(atoms), Y, epsilon, Limits(1e5, 1e9, cheap), proven)
+        best, lower, upper, unique, _ = proven
     else:
         lower, upper, unique, best = bounds.lower, bounds.upper, bounds.optimal, bounds.support
     np.testing.assert_array_equal(lower, fewest)
     np.testing.assert_array_equal(upper, fewest)
-    # n atoms of more than n explain anything: no walk is made over them
+    # any n atoms of more than n explain y: supports of n atoms are not searched
     np.testing.assert_array_equal(unique, (count == 1) & ((fewest < n) | (m == n)))
     np.testing.assert_array_equal(best.sum(axis=1)[fewest <= m], fewest[fewest <= m])
 
 
 @pytest.mark.parametrize("s", [1, 2, 3, 5])
 @pytest.mark.parametrize("j", [1, 2, 3])
-def test_walk_finds_every_support_exactly_once(s, j):
+def test_search_finds_every_support_exactly_once(s, j):
     rng = np.random.default_rng(10 * s + j)
     n, m = 16, 18
     Phi = ms.dictionaries.gaussian(n, m, rng=rng)
@@ -113,11 +112,11 @@ def test_walk_finds_every_support_exactly_once(s, j):
         smaller = min((distances(Phi, y[None], size)[0].min() for size in range(j)), default=np.inf)
         if smaller <= 0.4:
             continue
-        walk = make_walk(np.ascontiguousarray(Phi.T), y, groups, 0.16, j, 0.0, 1e12)
-        assert all_supports(walk) == COMPLETE
-        assert walk.state[FOUND] == min(len(within), 2)
-        found = {tuple(sorted(support)) for support in walk.found[: int(walk.state[FOUND])]}
-        assert len(found) == walk.state[FOUND]
+        search = make_search(np.ascontiguousarray(Phi.T), y, groups, 0.16, j, 0.0, 1e12)
+        assert all_supports(search) == COMPLETE
+        assert search.state[FOUND] == min(len(within), 2)
+        found = {tuple(sorted(support)) for support in search.found[: int(search.state[FOUND])]}
+        assert len(found) == search.state[FOUND]
         assert found <= {supports[row] for row in within}
 
 
@@ -127,12 +126,9 @@ def test_a_thousand_problems_with_groups_of_several_atoms():
     epsilon = noise_radius(16, 0.02)
     exact = ms.solvers.exact(Phi, Y, noise=epsilon / 4.0)  # it takes σ√n
     atoms = np.ascontiguousarray(Phi.T)
-    lower, upper, unique = np.zeros(300, np.int64), np.zeros(300, np.int64), np.zeros(300, bool)
-    support = X != 0
-    order = similar_neighbours(atoms)
-    prove_rows(
-        0, 1, atoms, order, Y, np.full(300, epsilon), 1e5, 1e10, 0.0, support, lower, upper, unique, np.zeros(300)
-    )
+    proven = nothing_proven(X != 0)
+    prove_rows(0, 1, atoms, similar_neighbours(atoms), Y, np.full(300, epsilon), Limits(1e5, 1e10, 0.0), proven)
+    support, lower, upper, unique, _ = proven
     np.testing.assert_array_equal(lower, exact.support.sum(axis=1))
     np.testing.assert_array_equal(upper, lower)
     np.testing.assert_array_equal(support[unique], exact.support[unique])
@@ -226,4 +222,4 @@ def test_what_is_wrong_is_named():
 
 
 def test_groups_save_work():
-    assert walk_cost(20, 50, 2, 5) < 0.1 * walk_cost(20, 100, 1, 5)
+    assert search_cost(20, 50, 2, 5) < 0.1 * search_cost(20, 100, 1, 5)

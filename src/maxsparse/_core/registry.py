@@ -1,8 +1,9 @@
-"""Everything that has a name: solvers, networks, experiments and methods of photometric stereo.
+"""The registries of solvers, networks, experiments and photometric-stereo methods.
 
-A definition carries its own entry, ``@SOLVERS.register("omp", summary="…", …)``, with literal arguments. Names and
-abilities are read from the source, so that help texts and error messages import neither numba nor torch; the module is
-imported when its entry is first used. Packages from outside join by a call, or without one by an entry point.
+A decorator with literal arguments registers a definition: ``@SOLVERS.register("omp", summary="…", …)``. Names and
+abilities are read from the source without importing it, so that help texts and error messages need neither numba nor
+torch. A module is imported when one of its entries is first used. Other packages call ``register`` or declare entry
+points.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from typing import Any, TypeVar, overload
 
 __all__ = ["ABILITIES", "EXPERIMENTS", "NEEDS", "NETWORKS", "SOLVERS", "STEREO", "Entry", "Registry", "unknown"]
 
-# What an entry may be able to do, in the words of the error of one that is not.
+# Abilities of an entry, worded to complete "method … cannot".
 ABILITIES = {
     "noise": "take noise into account (noise=)",
     "positive": "keep coefficients non-negative (positive=)",
     "groups": "use groups of atoms (groups=)",
-    "callback": "be watched (callback=)",
+    "callback": "report its progress (callback=)",
     "complex": "take complex data",
     "snapshots": "take several snapshots per signal, Y of shape (N, L, n)",
 }
@@ -42,7 +43,7 @@ LAST = 1000  # order of entries that state none
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a named thing without importing it.
+    """Description of a registered object, available without importing it.
 
     Attributes
     ----------
@@ -54,15 +55,15 @@ class Entry:
     needs : frozenset of str
         Keys of :data:`NEEDS`.
     can : frozenset of str or None
-        Keys of :data:`ABILITIES`; None where it is not known, as for a plug-in that is not loaded yet.
+        Keys of :data:`ABILITIES`; None if unknown, as for a plug-in that is not loaded yet.
     good_for : str
-        When to take it, for tables that help to choose.
+        When to use it, for the decision table.
     order : int
-        Place in lists; entries of one place are sorted by name.
+        Position in lists; equal ones are sorted by name.
     module, attribute : str
         Where it is defined.
     outside : bool
-        Whether it comes from outside this package.
+        Whether it belongs to another package.
     plug_in : EntryPoint or None
         The entry point it came from.
     """
@@ -81,16 +82,16 @@ class Entry:
 
 
 class Registry(Mapping[str, Any]):
-    """Named things of one kind; ``registry[name]`` imports and returns one.
+    """Objects of one kind by name; ``registry[name]`` imports and returns one.
 
     Parameters
     ----------
     variable : str
-        The registry's own name in the source, which decorators begin with.
+        Name of the registry in the source, by which decorators are found.
     kind : str
-        What its entries are called in messages.
+        Word for an entry in messages.
     packages : sequence of str
-        Packages whose modules are looked through for decorated definitions.
+        Packages to search for decorated definitions.
     group : str or None
         Group of entry points.
     """
@@ -102,7 +103,7 @@ class Registry(Mapping[str, Any]):
         self._found = False
         self._lock = threading.RLock()
 
-    # Mapping: names in order; looking at names imports nothing.
+    # Mapping: names in order; listing them imports nothing.
 
     def __getitem__(self, name: str) -> Any:
         self._find()
@@ -132,7 +133,7 @@ class Registry(Mapping[str, Any]):
         return sorted(self._entries.values(), key=lambda entry: (entry.order, entry.name))
 
     def entry(self, name: Any) -> Entry:
-        """Return the entry of that name; where there is none, the error says which name may be meant."""
+        """Return the entry of that name; if there is none, the error suggests a similar name."""
         return self._entries[self.check(name)]
 
     def check(self, name: Any) -> str:
@@ -142,11 +143,11 @@ class Registry(Mapping[str, Any]):
         return str(name)
 
     def find(self, name: Any) -> Any:
-        """Return the thing of that name; where there is none, the error says which name may be meant."""
+        """Return the object of that name; if there is none, the error suggests a similar name."""
         return self[self.check(name)]
 
     def outside(self) -> list[str]:
-        """Return the names of those that come from outside this package."""
+        """Return the names of entries of other packages."""
         return [entry.name for entry in self.entries() if entry.outside]
 
     @overload
@@ -156,22 +157,22 @@ class Registry(Mapping[str, Any]):
     def register(self, name: str, thing: T, **details: Any) -> T: ...
 
     def register(self, name: str, thing: Any = None, **details: Any) -> Any:
-        """Make a thing known by name; without `thing` this is a decorator.
+        """Register an object; without `thing` this is a decorator.
 
         Parameters
         ----------
         name : str
-            A name that is not taken.
+            A name that is not in use.
         thing : callable or None
             A function or a class.
         **details
-            Of :class:`Entry`: `summary` (without it, the first line of the docstring), `label`, `needs`, `can` (without
-            it, the abilities that are parameters of the thing), `good_for`, `order`. A None counts as not given.
+            Fields of :class:`Entry`: `summary` (default: first line of the docstring), `label`, `needs`, `can`
+            (default: the abilities that are parameters), `good_for`, `order`. None means the default.
 
         Returns
         -------
         thing
-            As it came.
+            Unchanged.
         """
         if thing is None:
             return lambda decorated: self.register(name, decorated, **details)
@@ -193,13 +194,13 @@ class Registry(Mapping[str, Any]):
         return thing
 
     def remove(self, name: str) -> None:
-        """Forget an entry."""
+        """Remove an entry."""
         del self._entries[self.check(name)]
         self._things.pop(name, None)
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Undo at the end what was registered or removed inside; for tests."""
+        """Restore the entries at the end of a ``with`` block; for tests."""
         self._find()
         before = dict(self._entries), dict(self._things)
         try:
@@ -207,25 +208,25 @@ class Registry(Mapping[str, Any]):
         finally:
             self._entries, self._things = before
 
-    # What entries can do.
+    # Abilities.
 
     def able(self, ability: str) -> list[str]:
-        """Return the names of those that can do something, a key of :data:`ABILITIES`."""
+        """Return the names of entries with an ability, a key of :data:`ABILITIES`."""
         return [entry.name for entry in self.entries() if entry.can is not None and ability in entry.can]
 
     def require(self, name: str, ability: str) -> None:
-        """Refuse an entry that cannot do something; the error names those that can."""
+        """Raise an error if an entry lacks an ability; the message names entries that have it."""
         entry = self.entry(name)
         if entry.can is None or ability in entry.can:
             return
-        # One that needs no more than this one does; if there is none, any that can.
+        # Prefer entries that need nothing that this one does not need.
         able = [name for name in self.able(ability) if self._entries[name].needs <= entry.needs] or self.able(ability)
         able = [repr(other) for other in able]
         use = f"; use {', '.join(able[:-1])}{' or ' if able[1:] else ''}{able[-1]}" if able else ""
         raise ValueError(f"{self.kind} {name!r} cannot {ABILITIES[ability]}{use}")
 
     def check_options(self, name: str, given: Iterable[str], *, hidden: Collection[str] = (), skip: int = 0) -> None:
-        """Refuse options that an entry does not take.
+        """Raise an error for options that an entry does not have.
 
         Parameters
         ----------
@@ -233,7 +234,7 @@ class Registry(Mapping[str, Any]):
         given : iterable of str
             Names of keyword arguments.
         hidden : collection of str
-            Parameters that are not the caller's to give.
+            Parameters that callers may not set.
         skip : int
             Number of leading parameters that are not options.
         """
@@ -249,10 +250,10 @@ class Registry(Mapping[str, Any]):
             takes = f"Its options are: {', '.join(known)}" if known else "It has none"
             raise ValueError(f"{self.kind} {name!r} has no option {option!r}{_meant(option, known)} {takes}")
 
-    # Where entries come from.
+    # Search.
 
     def _find(self) -> None:
-        """Look for this package's own entries and for entry points, once."""
+        """Search this package and the entry points, once."""
         with self._lock:
             if self._found:
                 return
@@ -286,7 +287,7 @@ class Registry(Mapping[str, Any]):
                 yield self._entry(name, **details, module=path, attribute=attribute, outside=False)
 
     def _entry(self, name: str, **details: Any) -> Entry:
-        """Make an entry, and refuse words that mean nothing."""
+        """Make an entry; check `needs` and `can`."""
         for key, words in (("needs", NEEDS), ("can", ABILITIES)):
             for word in details.get(key, ()):
                 if word not in words:
@@ -300,7 +301,7 @@ class Registry(Mapping[str, Any]):
         if before is not None:
             if before.plug_in is None or before.plug_in.value != plug_in.value:  # not a second copy on the path
                 warnings.warn(
-                    f"the plug-in {plug_in.name!r} ({plug_in.value}) is left out: a {self.kind} of that name already "
+                    f"the plug-in {plug_in.name!r} ({plug_in.value}) is ignored: a {self.kind} of that name already "
                     "exists; its author must choose another name",
                     stacklevel=2,
                 )
@@ -319,15 +320,15 @@ class Registry(Mapping[str, Any]):
             return
         try:
             thing = entry.plug_in.load()
-            if entry.name not in self._things:  # its module may have registered it itself, with more to say of it
+            if entry.name not in self._things:  # its module may have registered it itself, with more details
                 self._entries[entry.name] = replace(entry, **_place(thing))
                 self.register(entry.name, thing)
-        except Exception as error:  # a broken plug-in must be named, whatever it raises
+        except Exception as error:  # name the broken plug-in, whatever it raises
             raise ValueError(f"the plug-in {entry.name!r} ({entry.plug_in.value}) cannot be used: {error}") from error
 
 
 def unknown(kind: str, name: Any, known: Iterable[str]) -> str:
-    """Say that there is no such name, which one may be meant, and which there are."""
+    """Return an error message for an unknown name: a similar name, and all that are available."""
     names = list(known)
     return f"there is no {kind} {name!r}{_meant(name, names)} Available: {', '.join(names)}"
 
@@ -339,13 +340,13 @@ def _meant(name: Any, known: Collection[str]) -> str:
 
 
 def _place(thing: Any) -> dict[str, Any]:
-    """Return where a thing, or the class of one without a name, is defined."""
+    """Return where an object is defined, or its class if it has no name."""
     owner = thing if hasattr(thing, "__qualname__") else type(thing)
     return {"module": str(owner.__module__), "attribute": str(owner.__qualname__)}
 
 
 def _same(before: Entry, after: Entry) -> bool:
-    """Whether an entry is the one that is known: found in the source, announced by a package, or defined again."""
+    """Whether two entries are the same object: found in the source, declared as an entry point, or defined again."""
     announced = before.plug_in is not None and before.module.split(".")[0] == after.module.split(".")[0]
     return announced or (before.module, before.attribute) == (after.module, after.attribute)
 

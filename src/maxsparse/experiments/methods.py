@@ -91,22 +91,22 @@ class Method:
 
 
 def _solver(
-    method: str, *, whitened: bool = False, told: bool = True, **options: Any
+    method: str, *, whitened: bool = False, with_sparsity: bool = True, **options: Any
 ) -> Callable[[Problem, FloatArray], Result]:
-    """Return a classical solver; `told` sets whether it is given the number of nonzeros."""
+    """Return a classical solver; `with_sparsity` sets whether it is given the number of nonzeros."""
 
     def recover(problem: Problem, Y: FloatArray) -> Result:
         from maxsparse.solvers import solve  # compiled code: loaded only when used
 
         more = {"noise": problem.noise} if problem.noise else {}
-        sparsity = problem.sparsity if told else None
+        sparsity = problem.sparsity if with_sparsity else None
         return solve(problem.dictionary, Y, method=method, sparsity=sparsity, precondition=whitened, **options, **more)
 
     return recover
 
 
 def _ista(*, whitened: bool = False) -> Callable[[Problem, FloatArray], Result]:
-    return _solver("ista", whitened=whitened, told=False, max_iter=ISTA_ITERATIONS)
+    return _solver("ista", whitened=whitened, with_sparsity=False, max_iter=ISTA_ITERATIONS)
 
 
 def solver_methods() -> Iterator[Method]:
@@ -115,9 +115,9 @@ def solver_methods() -> Iterator[Method]:
         if SOLVERS.entry(name).outside:
             SOLVERS[name]  # what a plug-in needs and can do is known when it is loaded
         entry = SOLVERS.entry(name)
-        told = "sparsity" in entry.needs
+        with_sparsity = "sparsity" in entry.needs
         for suffix, label, whitened in (("", "", False), ("-whitened", ", whitened", True)):
-            recover = _solver(name, whitened=whitened, told=told)
+            recover = _solver(name, whitened=whitened, with_sparsity=with_sparsity)
             applies, depends = partial(_suits, entry), partial(_version, entry)
             yield Method(f"{name}{suffix}", f"{entry.label}{label}", recover, applies, depends=depends)
 
@@ -231,12 +231,12 @@ BUILT_IN = {
         # ISTA is far from the minimum of ℓ1 then, on dictionaries such as the paper's; l1 is that minimum.
         Method("ista", f"ISTA ({ISTA_ITERATIONS} iterations)", _ista()),
         Method("ista-whitened", f"ISTA, whitened ({ISTA_ITERATIONS} iterations)", _ista(whitened=True)),
-        Method("l1", "ℓ1", _solver("l1", told=False)),
-        Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True, told=False)),
-        Method("sbl", "SBL", _solver("sbl", told=False)),
-        Method("sbl-convex", "SBL, convex updates", _solver("sbl", told=False, update="convex")),
-        Method("sbl-mackay", "SBL, MacKay's updates", _solver("sbl", told=False, update="mackay")),
-        Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, told=False)),
+        Method("l1", "ℓ1", _solver("l1", with_sparsity=False)),
+        Method("l1-whitened", "ℓ1, whitened", _solver("l1", whitened=True, with_sparsity=False)),
+        Method("sbl", "SBL", _solver("sbl", with_sparsity=False)),
+        Method("sbl-convex", "SBL, convex updates", _solver("sbl", with_sparsity=False, update="convex")),
+        Method("sbl-mackay", "SBL, MacKay's updates", _solver("sbl", with_sparsity=False, update="mackay")),
+        Method("sbl-whitened", "SBL, whitened", _solver("sbl", whitened=True, with_sparsity=False)),
         *(network_method(name, NETWORK_LABELS[name]) for name in NETWORK_METHODS),
         Method("learned-sbl", "learned SBL, scores alone", _learned_sbl, depends=_first_pass),
         Method("recoverer", "SparseRecoverer", _recoverer, depends=_all_passes),

@@ -155,26 +155,26 @@ def sbl_step(
 
 @kernel(fast=True, inline=True)
 def attention(
-    gamma: NDArray[Any], q: NDArray[Any], V: NDArray[Any], told: NDArray[Any], work: NDArray[Any], heard: NDArray[Any]
+    gamma: NDArray[Any], q: NDArray[Any], V: NDArray[Any], values: NDArray[Any], work: NDArray[Any], mixed: NDArray[Any]
 ) -> None:
-    """Set heard_i = Σ_j γ_j (φ_iᵀ S⁻¹ φ_j)² told_j / q_i for every head (heads, m); `told` is multiplied by γ.
+    """Set mixed_i = Σ_j γ_j (φ_iᵀ S⁻¹ φ_j)² values_j / q_i for every head (heads, m); `values` is multiplied by γ.
 
     φ_iᵀ S⁻¹ φ_j is a sum over the rows of V = L⁻¹Φ, its square one over pairs of rows; each pair is used while it is in
     the cache.
     """
     n, m = V.shape[0], q.shape[0]
-    heads = told.shape[0]
+    heads = values.shape[0]
     for k in range(heads):
         for j in range(m):
-            told[k, j] *= gamma[j]
-            heard[k, j] = f32(0.0)
+            values[k, j] *= gamma[j]
+            mixed[k, j] = f32(0.0)
     for r in range(n):
         for l in range(r + 1):
             left, right = V[r], V[l]
             for j in range(m):
                 work[j] = left[j] * right[j]
             for k in range(heads):
-                row, sums = told[k], heard[k]
+                row, sums = values[k], mixed[k]
                 total = f32(0.0)
                 for j in range(m):
                     total += work[j] * row[j]
@@ -184,7 +184,7 @@ def attention(
                     sums[j] += total * work[j]
     for k in range(heads):
         for j in range(m):
-            heard[k, j] /= q[j]
+            mixed[k, j] /= q[j]
 
 
 @kernel(fast=True, inline=True)

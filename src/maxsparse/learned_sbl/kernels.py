@@ -46,7 +46,7 @@ class Scratch(NamedTuple):
     context: NDArray[np.float32]  # (features + state + 1,)
     hidden: NDArray[np.float32]  # (hidden, m)
     out: NDArray[np.float32]  # (2 + state + heads, m)
-    told: NDArray[np.float32]  # (heads, m)
+    values: NDArray[np.float32]  # (heads, m)
 
 
 @kernel(inline=True)
@@ -103,7 +103,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
 @kernel(inline=True)
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Run one learned iteration from a normalised γ: update log γ and the state; logits are in out[1]."""
-    m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.told.shape[0]
+    m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.values.shape[0]
     inputs, out = s.inputs, s.out
     _statistics(s, np.exp(weights.log_lambda[moment]), Q, outer)
     for j in range(m):
@@ -119,7 +119,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
         inputs[1, j] *= f32(SCALE)
         inputs[2, j] *= f32(SCALE)
     if heads > 0:
-        attention(s.gamma, s.q, s.V, s.told, s.work, inputs[FEATURES + state :])
+        attention(s.gamma, s.q, s.V, s.values, s.work, inputs[FEATURES + state :])
     perceptron(weights, moment, level, inputs, s.context, s.hidden, out)
     for j in range(m):
         s.log_gamma[j] += out[0, j]
@@ -130,7 +130,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
     for k in range(heads):
         for j in range(m):
             a = out[2 + state + k, j]
-            s.told[k, j] = a / np.sqrt(f32(1.0) + a * a)
+            s.values[k, j] = a / np.sqrt(f32(1.0) + a * a)
 
 
 @kernel(inline=True)
@@ -170,7 +170,7 @@ def _score_one(
     log_total = np.log(n * max(1.0 - share, 0.05))
     _head_start(s, table.Q, table.outer)
     s.inputs[:] = f32(0.0)
-    s.told[:] = f32(0.0)
+    s.values[:] = f32(0.0)
     remembered = s.inputs[s.context.shape[0] - 2]
     for j in range(earlier.shape[0]):
         remembered[j] = min(max(earlier[j] / f32(EARLIER), f32(-1.0)), f32(1.0))

@@ -132,7 +132,7 @@ class LearnedSBL(Network):
         # y ~ N(0, S) has ‖y‖² = tr S on average: the atoms must explain what the noise does not.
         log_total = torch.log(n * (1.0 - share).clamp_min(0.05))
         log_gamma = _head_start(Q, outer, Z, C)
-        h, told = torch.zeros(B, m, self.state), torch.zeros(B, m, self.heads)
+        h, values = torch.zeros(B, m, self.state), torch.zeros(B, m, self.heads)
         if earlier is not None:
             h[:, :, -1] = (earlier / EARLIER).clamp(-1.0, 1.0)
         logits = []
@@ -146,13 +146,13 @@ class LearnedSBL(Network):
             inputs = torch.cat([f, h], dim=2)
             context = self.context(torch.cat([inputs.mean(dim=1), level], dim=1)) + self.moment[moment]
             if self.heads:
-                heard = _Attention.apply(told.transpose(1, 2), gamma, q, S_inverse, outer)
-                inputs = torch.cat([inputs, heard.transpose(1, 2)], dim=2)
+                mixed = _Attention.apply(values.transpose(1, 2), gamma, q, S_inverse, outer)
+                inputs = torch.cat([inputs, mixed.transpose(1, 2)], dim=2)
             hidden = nn.functional.hardswish(self.first(inputs) + context[:, None, :])
             o = self.last(hidden)
             log_gamma = log_gamma + 0.5 * (log_u - log_q) + o[:, :, 0]
             logits.append(o[:, :, 1])
-            h, told = _squash(h + o[:, :, 2 : 2 + self.state]), _squash(o[:, :, 2 + self.state :])
+            h, values = _squash(h + o[:, :, 2 : 2 + self.state]), _squash(o[:, :, 2 + self.state :])
             if torch.is_grad_enabled():
                 log_gamma.register_hook(_limit_outliers)
                 h.register_hook(_limit_outliers)

@@ -1,31 +1,45 @@
-"""One signal's bounds: levels j = 0, 1, …, each with groups of the size that makes its walk cheapest."""
+"""Bounds of one signal: rule out supports of 1, 2, … atoms, with the group size that costs least for each number."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into
-from maxsparse.recovery._blocks import (
-    COMPLETE,
-    DEPENDENT2,
-    FOUND,
-    OVERHEAD,
-    SPENT,
-    all_supports,
-    distance2,
-    enter_cost,
-    last_cost,
-    make_walk,
-)
+from maxsparse.recovery._blocks import COMPLETE, FOUND, SPENT, all_supports, make_search
+from maxsparse.recovery._distances import DEPENDENT2, OVERHEAD, distance2, enter_cost, last_cost
 
 ROUNDING = 2.0**-53
-WORTH = 0.2  # share of a level's work that trying a group size may cost
-SAMPLES = 48  # unions that are tried per group size before a level
-REFINEMENT = 3.0  # tasks that splitting a union takes, per block and halving
+WORTH = 0.2  # largest share of a level's work to spend on trying a group size
+SAMPLES = 48  # random unions to test per group size
+REFINEMENT = 3.0  # tasks per block and halving when a union is split
+
+
+class Limits(NamedTuple):
+    """What bounds a proof, for all signals."""
+
+    cancellation: float  # largest Σ|x_j|‖φ_j‖ / ‖y‖
+    allowed: float  # multiply-adds per signal
+    cheap: float  # levels of at most that many use groups of one atom, without searching for a better group size
+
+
+class Proven(NamedTuple):
+    """What is proven, per signal."""
+
+    support: NDArray[np.bool_]  # (N, m), at first a guess, then the smallest support known to be within epsilon
+    lower: NDArray[np.int64]  # (N,), m + 1 if no support of any size is within epsilon
+    upper: NDArray[np.int64]  # (N,), m + 1 if no support is known to be within epsilon
+    unique: NDArray[np.bool_]  # (N,)
+    spent: NDArray[np.float64]  # (N,), multiply-adds
+
+
+def nothing_proven(support: NDArray[np.bool_]) -> Proven:
+    """Return what is known before a proof: a guess (N, m)."""
+    N = len(support)
+    return Proven(support, np.zeros(N, np.int64), np.zeros(N, np.int64), np.zeros(N, bool), np.zeros(N))
 
 
 @kernel()
@@ -36,39 +50,22 @@ def prove_rows(
     order: NDArray[Any],
     Y: NDArray[Any],
     epsilon: NDArray[Any],
-    cancellation: float,
-    allowed: float,
-    cheap: float,
-    support: NDArray[Any],
-    lower: NDArray[Any],
-    upper: NDArray[Any],
-    unique: NDArray[Any],
-    spent: NDArray[Any],
+    limits: Limits,
+    proven: Proven,
 ) -> None:
-    """Bound the fewest atoms within epsilon of every row of Y.
-
-    `support` (N, m) holds a guess, and takes the smallest support that is known to be within epsilon. Levels of at most
-    `cheap` multiply-adds are done atom by atom, without looking for a better group size.
-    lower, upper: m + 1 where no support, of any size, is within (known to be within) epsilon.
-    """
+    """Bound the fewest atoms within epsilon of every row of Y; neighbours in `order` form groups."""
     for row in range(piece, len(Y), pieces):
-        result = _prove(atoms, order, Y[row], epsilon[row], cancellation, allowed, cheap, support[row])
-        lower[row], upper[row], unique[row], spent[row] = result
+        result = _prove(atoms, order, Y[row], epsilon[row], limits, proven.support[row])
+        proven.lower[row], proven.upper[row], proven.unique[row], proven.spent[row] = result
 
 
 @kernel()
 def _prove(
-    atoms: NDArray[Any],
-    order: NDArray[Any],
-    y: NDArray[Any],
-    epsilon: float,
-    cancellation: float,
-    allowed: float,
-    cheap: float,
-    support: NDArray[Any],
+    atoms: NDArray[Any], order: NDArray[Any], y: NDArray[Any], epsilon: float, limits: Limits, support: NDArray[Any]
 ) -> tuple[int, int, bool, float]:
-    """Return lower, upper, whether the support of that size is the only one, and the multiply-adds spent."""
+    """Return lower, upper, whether the support of that size is unique, and the multiply-adds spent."""
     m, n = atoms.shape
+    cancellation, allowed, cheap = limits
     size = np.sqrt(dot(y, y))
     # Atoms perturbed by γ move Φx by at most γ Σ|x_j|‖φ_j‖; γ for n reflections in n dimensions (Higham 2002, §19.3).
     perturbed = cancellation * size * (8.0 * n * n * ROUNDING + 2.0 * np.sqrt(DEPENDENT2))
@@ -81,35 +78,34 @@ def _prove(
     if distance2(atoms, y) > limit2:
         return m + 1, m + 1, False, spent
     for j in range(1, upper + 1):
-        if j >= min(n, m):  # n atoms explain anything, and all m of them were just tried
+        if j >= min(n, m):  # any n atoms explain y, and all m together were tried above
             return j, upper, j == upper and j == m, spent
         groups, spent, cost = _choose_groups(atoms, order, y, limit2, j, cheap, spent, allowed)
         if spent + cost > allowed:
             return j, upper, False, spent
-        walk = make_walk(atoms, y, groups, limit2, j, spent, allowed)
-        outcome = all_supports(walk)
-        spent = walk.state[SPENT]
-        count = int(walk.state[FOUND])
+        search = make_search(atoms, y, groups, limit2, j, spent, allowed)
+        outcome = all_supports(search)
+        spent = search.state[SPENT]
+        count = int(search.state[FOUND])
         for f in range(count):
-            if upper > j and _within(atoms, y, walk.found[f], epsilon, cancellation, np.empty(j), y.copy()):
+            if upper > j and _within(atoms, y, search.found[f], epsilon, cancellation, np.empty(j), y.copy()):
                 for a in range(m):
                     support[a] = False
                 for a in range(j):
-                    support[walk.found[f, a]] = True
+                    support[search.found[f, a]] = True
                 upper = j
         if outcome != COMPLETE or count > 0:
             return j, upper, outcome == COMPLETE and count == 1 and upper == j, spent
-    return upper, upper, False, spent  # its own support was not found: within epsilon, yet beyond the limit
+    return upper, upper, False, spent  # our own support was not found: rounding errors
 
 
 @kernel()
 def _explanation(
     atoms: NDArray[Any], y: NDArray[Any], epsilon: float, cancellation: float, support: NDArray[Any]
 ) -> int:
-    """Turn a guess into a support within epsilon: add atoms where it needs them. Return its size, m + 1 for none.
+    """Add atoms to a guess, as OMP does, until it is within epsilon. Return its size, m + 1 if that fails.
 
-    Atoms are added as orthogonal matching pursuit does, the one that correlates most with the residual first. Those
-    that depend on others are dropped.
+    Atoms that depend linearly on others are dropped.
     """
     m, n = atoms.shape
     chosen, x, r = np.empty(m, np.int64), np.zeros(m), y.copy()
@@ -119,7 +115,7 @@ def _explanation(
             if support[j]:
                 chosen[k] = j
                 k += 1
-        most = min(k + n, m)  # what the guess spans may be less than its size
+        most = min(k + n, m)  # the guess may span fewer dimensions than it has atoms
         while not _within(atoms, y, chosen[:k], epsilon, cancellation, x, r):
             if k == most:
                 return int(m + 1)
@@ -174,15 +170,15 @@ def _choose_groups(
     spent: float,
     allowed: float,
 ) -> tuple[NDArray[Any], float, float]:
-    """Return the groups that make the walk over all supports of j atoms cheapest, the work so far, and that ahead."""
+    """Return the groups with the least expected work for supports of j atoms, the work so far and the work ahead."""
     m, n = atoms.shape
     best = _groups(order, 1)
-    least = walk_cost(n, m, 1, j)
+    least = search_cost(n, m, 1, j)
     s = 2
     while least > cheap and s * j < n:
         groups = _groups(order, s)
         G = len(groups)
-        cost, task = walk_cost(n, G, s, j), OVERHEAD + s * j * (s * j + 2.0) * n
+        cost, task = search_cost(n, G, s, j), OVERHEAD + s * j * (s * j + 2.0) * n
         if cost < least and j < G:
             if spent + SAMPLES * task > allowed or (SAMPLES * task > WORTH * least and cheap > 0.0):
                 break
@@ -199,7 +195,7 @@ def _choose_groups(
 
 @kernel()
 def _groups(order: NDArray[Any], s: int) -> NDArray[Any]:
-    """Return groups (G, s) of neighbours in `order`; −1 fills up the last one."""
+    """Return groups (G, s) of consecutive atoms in `order`; the last one is filled with −1."""
     m = len(order)
     groups = np.full(((m + s - 1) // s, s), -1, np.int64)
     for l in range(m):
@@ -209,9 +205,9 @@ def _groups(order: NDArray[Any], s: int) -> NDArray[Any]:
 
 @kernel()
 def _share_to_split(atoms: NDArray[Any], y: NDArray[Any], groups: NDArray[Any], limit2: float, j: int) -> float:
-    """Estimate which share of the unions of j groups is within the limit, from a few drawn at random.
+    """Estimate the share of unions of j groups within the limit, from a random sample.
 
-    Where it is too small to be counted, it is extrapolated: the distances' lower tail is close to a power.
+    If it is too small to count, extrapolate: the lower tail of the distances is close to a power law.
     """
     G, s = groups.shape
     n = len(y)
@@ -250,12 +246,12 @@ def _share_to_split(atoms: NDArray[Any], y: NDArray[Any], groups: NDArray[Any], 
 
 
 @kernel()
-def walk_cost(n: int, G: int, s: int, j: int) -> float:
-    """Return the multiply-adds of a walk over the unions of j of G groups of s atoms in which nothing is split."""
+def search_cost(n: int, G: int, s: int, j: int) -> float:
+    """Return the multiply-adds of a search over all unions of j of G groups of s atoms, if no union is split."""
     total = last_cost(n, s, G) if j == 1 else 0.0
     for depth in range(1, j):
         d = max(n - (depth - 1) * s, 1)
-        ways = 1.0  # g over depth − 1
+        ways = 1.0  # g choose depth − 1
         for g in range(depth - 1, G):
             total += ways * enter_cost(d, s, G - g - 1)
             if depth == j - 1:
@@ -266,7 +262,7 @@ def walk_cost(n: int, G: int, s: int, j: int) -> float:
 
 @kernel()
 def binomial(G: int, j: int) -> float:
-    """Return G over j."""
+    """Return the binomial coefficient "G choose j"."""
     value = 1.0
     for l in range(j):
         value *= (G - l) / (l + 1.0)

@@ -1,10 +1,10 @@
 r"""Tableaux of information sets, and the tests for all pairs of columns outside a set.
 
-Let A be n − 3 columns of Φ and let three more, Z, complete them to a basis B. In the tableau B⁻¹[Φ y] the rows of Z
-read every column modulo span(A). So y lies in span(A ∪ {j, k}) exactly if the 3-vectors of y, j and k are dependent,
-that is, if j and k have equal ratios once the direction of y is divided out. Equal ratios among m numbers are found by
-hashing: one pass tests all m²/2 pairs, as Stern's algorithm does for error-correcting codes. Ratios of zeros are meant
-to be NaN here.
+Let A be n − 3 columns of Φ and let three more, Z, complete them to a basis B. In the tableau B⁻¹[Φ y] the three rows
+of Z hold every column modulo span(A). So y lies in span(A ∪ {j, k}) if and only if the 3-vectors of y, j and k are
+linearly dependent: after the direction of y is eliminated, j and k have equal ratios. Hashing finds equal ratios among
+m numbers, so one pass tests all m²/2 pairs, as in Stern's algorithm for error-correcting codes. A ratio 0/0 is NaN on
+purpose: it is equal to nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def pivot(T: NDArray[Any], p: int, c: int) -> None:
 
 @kernel(fast=True, nan=True)
 def _clear(row: NDArray[Any], other: NDArray[Any], top: NDArray[Any], c: int) -> None:
-    """Clear column c in two rows at once: one load of `top` serves both, and the compiler makes it vector code."""
+    """Eliminate column c from two rows at once: `top` is loaded once for both, and the loop vectorises."""
     f, g = row[c], other[c]
     for j in range(top.shape[0]):
         row[j] -= f * top[j]
@@ -102,7 +102,7 @@ def build(
 ) -> bool:
     """Fill the tableau with [Q z] and make a basis of the first columns in `order` that are independent enough.
 
-    basis[row] is the column of a row and place[column] its row, or −1. Returns False if the columns do not span.
+    basis[row] is the column of a row, place[column] its row or −1. Return False if there is no basis.
     """
     n, m = Q.shape
     for i in range(n):
@@ -116,7 +116,7 @@ def build(
     for c in order:
         if found == n:
             break
-        row, best = -1, 1e-4  # of what is left of a unit column: below it, the tableau would lose digits
+        row, best = -1, 1e-4  # smallest pivot in a unit column; smaller ones lose digits
         for i in range(n):
             if basis[i] < 0 and abs(T[i, c]) > best:
                 row, best = i, abs(T[i, c])
@@ -131,7 +131,7 @@ def build(
 
 @kernel(fast=True, nan=True)
 def pair_ratios(T: NDArray[Any], r: int, s: int, t: int, alpha: NDArray[Any], beta: NDArray[Any]) -> None:
-    """Read columns modulo span(A) and modulo y: rows s and t less what cancels y with row r; ratios go to `alpha`."""
+    """Write the ratios of all columns modulo span(A) and y to `alpha`: rows s and t, y eliminated by row r."""
     m = alpha.shape[0]
     f, g = T[s, m] / T[r, m], T[t, m] / T[r, m]
     top, left, right = T[r], T[s], T[t]
@@ -152,10 +152,10 @@ def equal_ratios(
 ) -> int:
     """Find columns with equal keys by hashing; write them to `pairs` and return how many.
 
-    `keys` are the bits of the ratios α/β of `columns`, those outside A. One that has β = 0, but not 0 in the row `top`
-    too, may explain y alone: it is reported as a pair with itself. A slot of the table holds the number of the test
-    that filled it and the column. It forgets the column before: with a table much larger than m few pairs are missed,
-    and no branch is hard to predict.
+    `keys` are the bits of the ratios α/β of `columns`, the columns outside A. A column with β = 0 and a nonzero in the
+    row `top` may explain y alone: it is returned as a pair with itself. A slot of the table holds the number of the
+    test that wrote it, and the column. A later column overwrites it: the table is much larger than m, so few pairs are
+    missed, and no branch is hard to predict.
     """
     mask = table.shape[0] - 1
     count = 0

@@ -1,8 +1,7 @@
-r"""The compiled walk between information sets, one signal at a time.
+r"""Guided search, compiled: a random walk over sets of n − 3 atoms that tests all pairs of further atoms at each step.
 
-A is a set of n − 3 atoms, kept as n − 3 of the n rows of a tableau; the other three rows, Z, complete the basis. A step
-swaps one atom of A for another, accepted as Metropolis would for :math:`P(A) \propto \prod_{i\in A} w_i`, at the
-price of one pivot, and tests all pairs of atoms outside A.
+The set A takes n − 3 of the n rows of a tableau; the other three rows, Z, complete the basis. A step swaps one atom of
+A for another, with Metropolis' acceptance rule for :math:`P(A) \propto \prod_{i\in A} w_i`, at the cost of one pivot.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ from maxsparse.recovery._tableau import (
 )
 from maxsparse.recovery.refit import refit, tolerance
 
-OUTSIDE = 3  # rows that read a column modulo span(A): three make pairs comparable
-RESTART = 100  # steps on one tableau: few enough for its rounding errors, many enough for its cost
-SPARE = 3  # zeros that chance does not explain, before a refit is worth its time
+OUTSIDE = 3  # rows of Z: with three, a pair of columns takes one comparison
+RESTART = 100  # steps per tableau: more would accumulate rounding errors, fewer would cost time
+SPARE = 3  # zeros beyond chance that an answer must have before it is refitted
 SMALLEST_PIVOT = 1e-2
 PROPOSALS = 200
 
 
 class Walk(NamedTuple):
-    """State and scratch of one walk."""
+    """State and scratch memory of the search for one signal."""
 
     T: NDArray[np.float64]  # (n, m + 1), tableau B⁻¹[Q z]
-    basis: NDArray[np.int64]  # (n,), column of a row
-    place: NDArray[np.int64]  # (m,), row of a column, or −1
+    basis: NDArray[np.int64]  # (n,), the column of each row
+    place: NDArray[np.int64]  # (m,), the row of each column, or −1
     rows: NDArray[np.int64]  # (n,), the rows of A, then those of Z
     outside: NDArray[np.int64]  # (m − n + 3,), the columns outside A
     keys: NDArray[np.float64]  # (m,)
     order: NDArray[np.int64]  # (m,), the columns by their keys
     work: NDArray[np.int64]  # (m,)
     alpha: NDArray[np.float64]  # (m,), ratios
-    bits: NDArray[np.int64]  # (m,), the same memory
+    bits: NDArray[np.int64]  # (m,), alpha's memory, as integers
     beta: NDArray[np.float64]  # (m,)
     table: NDArray[np.int64]  # hash table of columns
     pairs: NDArray[np.int64]  # (16, 2)
     v: NDArray[np.float64]  # (n,)
     support: NDArray[np.int64]  # (n + 2,)
     x: NDArray[np.float64]  # (n + 2,)
-    state: NDArray[np.uint64]  # (1,), of the random numbers
+    state: NDArray[np.uint64]  # (1,), of the random number generator
     test: NDArray[np.int64]  # (1,), number of the current test
 
 
@@ -87,7 +86,7 @@ def _make_walk(n: int, m: int) -> Walk:
 
 @kernel()
 def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], perturb: bool) -> bool:
-    """Start from the best scores, perturbed by Gumbel noise: a random set, atoms drawn in proportion to exp(score)."""
+    """Build a tableau from the highest scores; with Gumbel noise, atoms are drawn in proportion to exp(score)."""
     n, m = Q.shape
     for j in range(m):
         walk.keys[j] = -scores[j]
@@ -111,7 +110,7 @@ def _begin(walk: Walk, Q: NDArray[Any], z: NDArray[Any], scores: NDArray[Any], p
 
 @kernel()
 def _swap(walk: Walk, weights: NDArray[Any]) -> None:
-    """Exchange one atom of A for one outside, if one of many proposals is accepted."""
+    """Swap one atom of A for one outside; do nothing if none of many proposals is accepted."""
     T, basis, rows = walk.T, walk.basis, walk.rows
     n, count = T.shape[0], walk.outside.shape[0]
     A = n - OUTSIDE
@@ -124,7 +123,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
         if weights[entering] < weights[leaving] * random_unit(walk.state):
             continue
         where = walk.place[entering]
-        if where < 0:  # outside the basis: pivot on the best of the rows that A may lose
+        if where < 0:  # not in the basis: use the largest pivot among the rows that may change
             where, best = row, abs(T[row, entering])
             for p in range(A, n):
                 if abs(T[rows[p], entering]) > best:
@@ -146,7 +145,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
 
 @kernel()
 def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
-    """Look for two atoms that explain y with A; return the number of nonzeros of a confirmed answer, or −1."""
+    """Test whether A and two more atoms explain y; return the number of nonzeros of a confirmed answer, or −1."""
     T = walk.T
     n, m = T.shape[0], T.shape[1] - 1
     a, b, c = walk.rows[n - 3], walk.rows[n - 2], walk.rows[n - 1]
@@ -172,9 +171,9 @@ def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
 
 @kernel()
 def _explain(walk: Walk, j: int, k: int, zero: float) -> int:
-    """Solve z = Bv + aφ_j + cφ_k with v zero on the rows of Z; list the nonzeros and return their number.
+    """Solve z = Bv + aφ_j + cφ_k with v zero on the rows of Z; store the support and return its size.
 
-    j = k stands for one atom alone.
+    j = k means a single atom.
     """
     T, basis, v, support = walk.T, walk.basis, walk.v, walk.support
     n, m = T.shape[0], T.shape[1] - 1
@@ -220,7 +219,7 @@ def _walk_one(
     sets: int,
     perturb: bool,
 ) -> tuple[int, int]:
-    """Search for one signal; return the number of nonzeros of the answer (−1 for none) and of the sets tested."""
+    """Search for one signal; return the number of nonzeros of the answer (−1 for none) and of sets tested."""
     tested = 0
     while tested < sets:
         if not _begin(walk, problem.Q, z, scores, perturb):
@@ -249,7 +248,7 @@ def walk_rows(
     found: NDArray[Any],
     spent: NDArray[Any],
 ) -> None:
-    """Search for every row of Y; write the coefficients of those that are found and count the sets of all."""
+    """Search for every row of Y; write the coefficients of the answers found, and the number of sets tested."""
     N, measurements = Y.shape
     n, m = problem.Q.shape
     walk = _make_walk(n, m)
@@ -263,10 +262,10 @@ def walk_rows(
                 z[i] += problem.W[i, l] * y[l]
             size += z[i] * z[i]
         for i in range(n):
-            z[i] /= np.sqrt(size)  # so that zero tests need no scale
+            z[i] /= np.sqrt(size)  # unit length: tests for zero need no scale
         for j in range(m):
             weights[j] = np.exp(scores[row, j])
-        # The random numbers depend on the seed and on the signal, not on its place in a batch.
+        # Seeded by the signal too, so that an answer does not depend on the signal's place in a batch.
         start_random(walk.state, seed, y)
         next_random(walk.state)
         k, tested = _walk_one(walk, y, z, problem, scores[row], weights, sets, perturb)

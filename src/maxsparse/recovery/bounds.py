@@ -1,11 +1,11 @@
-r"""Proven bounds on how many atoms y needs, up to the noise: the optimum of a stated problem, never the truth.
+r"""Proven lower and upper bounds on the number of atoms that explain y up to the noise.
 
-The problem is
+They bound the optimum of
 
 .. math:: \min_x \|x\|_0 \ \text{ s.t. } \ \|y - \Phi x\|_2 \le \varepsilon,
 
-over all x whose terms do not cancel to less than a part in 100,000 of their size,
-:math:`\sum_j |x_j| \|\varphi_j\|_2 \le 10^5 \|y\|_2`. Beyond that, rounding errors of Φ's own entries decide.
+over all x with :math:`\sum_j |x_j| \|\varphi_j\|_2 \le 10^5 \|y\|_2`: where terms cancel even more, the answer depends
+on the rounding errors of the entries of Φ. The optimum need not be the x that made y.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.threads import over_slices, threads
 from maxsparse._core.validation import FloatArray, check_matrix, check_number, check_problem
-from maxsparse.recovery._proof import prove_rows
+from maxsparse.recovery._proof import Limits, nothing_proven, prove_rows
 from maxsparse.recovery.refit import CANCELLATION
 
 __all__ = ["Bounds", "noise_radius", "prove"]
 
 WORK_PER_MILLISECOND = 1e6  # multiply-adds; measured 1.0e6 to 1.2e6 for 8 ≤ n ≤ 64
-CHEAP = 4e5  # multiply-adds up to which looking for the best group size costs more than it saves
-MOST_ORDERED = 2048  # atoms up to which their Gram matrix is formed to put similar ones next to each other
+CHEAP = 4e5  # multiply-adds below which choosing a group size costs more than it saves
+MOST_ORDERED = 2048  # most atoms for which the Gram matrix is formed, to put similar ones next to each other
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What is proven about a batch of signals.
+    """Proven bounds for a batch of signals.
 
     Attributes
     ----------
     lower : ndarray of shape (N,), int
-        No x with fewer nonzeros is within ε. m + 1 where no x is, with however many nonzeros.
+        No x with fewer nonzeros is within ε. m + 1 if no x at all is.
     upper : ndarray of shape (N,), int
-        Size of `support`, which is within ε. m + 1 where no support within ε is known.
+        Size of `support`, which is within ε. m + 1 if no support within ε is known.
     optimal : ndarray of shape (N,), bool
         lower = upper, and no other support of that size is within ε.
     support : ndarray of shape (N, m), bool
-        The smallest support known to be within ε: the given one, or a smaller one that turned up. The given one, with
-        atoms added, where it is not within ε.
+        The smallest support known to be within ε: the given one, with atoms added where it is not within ε, or a
+        smaller one found on the way.
     work : ndarray of shape (N,)
-        What was spent, in milliseconds of the budget.
+        Work spent, in milliseconds of the budget.
     """
 
     lower: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Bounds:
 
 
 def noise_radius(n: int, noise: float = 1.0) -> float:
-    r"""Return :math:`\sigma\sqrt{n + 3\sqrt{2n}}`: the length of the noise, and three standard deviations of it.
+    r"""Return :math:`\sigma\sqrt{n + 3\sqrt{2n}}`: root of the mean of ‖noise‖² plus three standard deviations.
 
     Parameters
     ----------
@@ -85,24 +85,24 @@ def prove(
     milliseconds: float = 100.0,
     n_threads: int | None = None,
 ) -> Bounds:
-    r"""Bound the number of nonzeros that every signal needs, and tell which supports are proven to be the best.
+    r"""Bound the number of nonzeros that every signal needs, and report which supports are proven optimal.
 
     .. math:: \min_x \|x\|_0 \ \text{ s.t. } \ \|y - \Phi x\|_2 \le \varepsilon
 
     Parameters
     ----------
     Phi : array-like of shape (n, m)
-        Dictionary, whitened by the noise if that is not the same on every measurement.
+        Dictionary. If the noise differs between measurements, multiply Φ and Y by its inverse square root first.
     Y : array-like of shape (N, n)
-        Signals as rows, whitened likewise.
+        Signals as rows.
     support : array-like of shape (N, m) or None, default=None
-        A guess: what is not zero. A good one gives a good upper bound, and is needed for a proof; by default, and where
-        it is not within ε, atoms are added as by OMP.
+        A guess; nonzero entries are its atoms. The better it is, the better is the upper bound, and only a support of
+        the smallest size can be proven optimal. If it is missing or not within ε, atoms are added as in OMP.
     epsilon : float or array-like of shape (N,)
-        Residual up to which x explains y, of every signal; see :func:`noise_radius`.
+        Largest residual of an x that explains y, one for all or one per signal; see :func:`noise_radius`.
     milliseconds : float, default=100.0
-        Budget per signal. It stands for a number of operations, so that answers are reproducible: on a busy or slow
-        machine it takes longer. A size of supports is not begun where it would exceed what is left.
+        Budget per signal, converted to a number of operations so that answers are reproducible: a busy or slow machine
+        takes longer. A size of supports that would exceed the rest of the budget is not started.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
 
@@ -112,11 +112,15 @@ def prove(
 
     Notes
     -----
-    All supports of j atoms are excluded for j = 1, 2, …, by a walk over unions of groups of atoms: where y is far from
-    the span of a union, it is as far from all of its parts (leaps and bounds, Furnival and Wilson 1974, turned around).
-    Unions close to y are split. The size of the groups is the one with the least expected work. A distance counts as
-    larger than ε only if it is so by more than rounding errors can change, for all x with
-    :math:`\sum_j |x_j| \|\varphi_j\|_2 \le 10^5 \|y\|_2`; so what is proven holds for the numbers as given.
+    For j = 1, 2, …, all supports of j atoms are ruled out by testing unions of groups of atoms: if y is far from the
+    span of a union, it is at least as far from the span of every subset (leaps and bounds [1]_, from the other side).
+    Unions close to y are split. Group sizes are those with the least expected work. A distance counts as larger than ε
+    only if rounding errors cannot explain the difference, for all x with
+    :math:`\sum_j |x_j| \|\varphi_j\|_2 \le 10^5 \|y\|_2`, so the bounds hold exactly for the numbers given.
+
+    References
+    ----------
+    .. [1] G. Furnival, R. Wilson, "Regressions by leaps and bounds", Technometrics 16(4), 1974.
 
     Examples
     --------
@@ -135,21 +139,19 @@ def prove(
         raise ValueError(f"support must have shape {(N, m)}, as many rows as Y and columns as Phi, got {known.shape}")
     radius = _check_epsilon(epsilon, N)
     work = check_number(milliseconds, "milliseconds", low=0.0) * WORK_PER_MILLISECOND
-    lower, upper = np.zeros(N, np.int64), np.zeros(N, np.int64)
-    optimal, spent = np.zeros(N, bool), np.zeros(N)
+    proven = nothing_proven(known)
     with threads(n_threads):
         atoms = _unit_atoms(dictionary)
         Y64 = np.array(signals, dtype=np.float64, order="C")
         order = similar_neighbours(atoms)
-        options = (CANCELLATION, work, CHEAP)
-        over_slices(prove_rows, N, atoms, order, Y64, radius, *options, known, lower, upper, optimal, spent)
-    return Bounds(lower, upper, optimal, known, spent / WORK_PER_MILLISECOND)
+        over_slices(prove_rows, N, atoms, order, Y64, radius, Limits(CANCELLATION, work, CHEAP), proven)
+    return Bounds(proven.lower, proven.upper, proven.unique, proven.support, proven.spent / WORK_PER_MILLISECOND)
 
 
 def similar_neighbours(atoms: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return an order of the atoms (m, n) in which each is followed by the most similar one that is left.
+    """Return an order of the atoms (m, n) in which each is followed by the most similar remaining one.
 
-    Groups of neighbours then span little, so that y is far from unions of more of them.
+    Groups of similar atoms are far from y more often, so larger groups can be ruled out.
     """
     m = len(atoms)
     if m > MOST_ORDERED:

@@ -1,4 +1,4 @@
-"""Vector approximate message passing: a Bernoulli-gaussian prior, learned along the way, and one SVD of Φ."""
+"""Vector approximate message passing, with a Bernoulli-gaussian prior that is learned, and one SVD of Φ."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, 
 __all__ = ["vamp"]
 
 # All variances are those of a signal scaled to unit mean square.
-FIRST_DENSITY = 0.1  # nonzeros per measurement that the prior starts with
+FIRST_DENSITY = 0.1  # initial number of nonzeros per measurement
 LARGEST_DENSITY = 0.95
 NOISE_DECAY = 0.5  # of σ² per iteration, from 1 down to the level given
-LEARNING_STARTS_AT = 1e-2  # σ² where EM takes over from that schedule, if the level is to be learned
-NOISE_TOL = 1e-3  # relative change of a learned σ² per iteration that counts as none
-SMALLEST_NOISE = 1e-12  # σ² that stands for none
+LEARNING_STARTS_AT = 1e-2  # σ² below which EM replaces that schedule, if σ is learned
+NOISE_TOL = 1e-3  # σ² has converged if its relative change per iteration is smaller
+SMALLEST_NOISE = 1e-12  # σ² used for "no noise"
 LARGEST_PRECISION = 1e15
-PATIENCE = 40  # iterations without a better iterate before a signal is given up
-GROUP = 4  # signals that share one pass over the singular vectors
+PATIENCE = 40  # iterations without improvement before a signal is abandoned
+GROUP = 4  # signals per pass over the singular vectors
 
 
 @SOLVERS.register(
@@ -57,14 +57,14 @@ def vamp(
     .. math:: x_j \sim (1-\rho)\,\delta_0 + \rho\, N(0, v), \qquad y \mid x \sim N(\Phi x, \sigma^2 I)
 
     On large random dictionaries it comes close to the smallest mean squared error that any method can reach. On small
-    or coherent ones it may not converge, which ``converged`` tells: use :func:`sbl` there.
+    or coherent ones it may not converge (see ``converged``): use :func:`sbl` there.
 
     Parameters
     ----------
     Phi : array-like of shape (n, m)
         Dictionary.
     Y : array-like of shape (N, n)
-        Signals as rows; the prior and the noise level are learned for each signal by itself.
+        Signals as rows; prior and noise level are learned separately for each.
     sparsity : int or None, default=None
         Keep that many of the largest coefficients and refit them by least squares.
     max_iter : int, default=200
@@ -72,7 +72,7 @@ def vamp(
     tol : float, default=1e-4
         Stop when the two estimates of x differ by at most tol times the length of x.
     damping : float, default=0.9
-        Share of the new message in every step, up to 1. Smaller values converge more slowly and more often.
+        Weight of the new message in every step, at most 1. Smaller values converge more slowly but more often.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
     noise : float, "auto" or None, default="auto"
@@ -88,8 +88,8 @@ def vamp(
     Returns
     -------
     result : Result
-        ``coef`` is the posterior mean. ``scores`` are the log odds that an atom is in use; its probability is
-        ``1 / (1 + exp(-scores))``. A signal that has not ``converged`` gets the iterate whose two estimates agree best.
+        ``coef`` is the posterior mean. ``scores`` are the log odds that an atom is in the support; its probability is
+        ``1 / (1 + exp(-scores))``. Where ``converged`` is False, it is the iterate whose two estimates agree best.
 
     See Also
     --------
@@ -99,10 +99,11 @@ def vamp(
     -----
     VAMP [1]_ alternates between two estimates of x. The first is the posterior mean of the prior given
     :math:`r_1 = x + N(0, 1/\gamma_1)`. The second is the linear estimate from y given
-    :math:`r_2 = x + N(0, 1/\gamma_2)`, for which one singular value decomposition of Φ serves all signals. Each passes
-    on what it has learned, less what it was given. Messages are damped as :math:`\gamma` and :math:`\gamma r`, which
-    leaves fixed points where they are. ρ, v and σ² follow by expectation maximisation [2]_; σ² starts at the signal's
-    own mean square and is halved from step to step, which keeps the first steps from committing to wrong atoms.
+    :math:`r_2 = x + N(0, 1/\gamma_2)`; one singular value decomposition of Φ serves all signals. Each sends the other
+    its estimate without the part that came from the other. Messages are damped as :math:`\gamma` and
+    :math:`\gamma r`, which does not move fixed points. ρ, v and σ² are learned by expectation maximisation [2]_; σ²
+    starts at the mean square of the signal and is halved in every step, so that the first steps do not commit to wrong
+    atoms.
 
     References
     ----------
@@ -155,7 +156,7 @@ def vamp(
 
 
 class _Factors(NamedTuple):
-    """Φ = U diag(s) Vᵀ; the columns of V and Vᵀ stand in tiles, so that a product reads memory in one go."""
+    """Φ = U diag(s) Vᵀ; the columns of V and Vᵀ are stored in tiles, so that a product reads memory sequentially."""
 
     U: FloatArray  # (n, r)
     s: FloatArray  # (r,)
@@ -166,16 +167,16 @@ class _Factors(NamedTuple):
 
 
 class _Signals(NamedTuple):
-    """What VAMP needs of the signals, each scaled to unit mean square."""
+    """The signals, each scaled to unit mean square."""
 
     scale: FloatArray  # (N,) root mean square
     b: FloatArray  # (N, r) Uᵀy
-    outside: FloatArray  # (N,) ‖y‖² − ‖Uᵀy‖², which no x can explain
-    noise2: FloatArray  # (N,) the smallest σ² allowed: the one given, or next to nothing
+    outside: FloatArray  # (N,) ‖y‖² − ‖Uᵀy‖², the part outside the range of Φ
+    noise2: FloatArray  # (N,) the smallest σ² allowed: the given one, or SMALLEST_NOISE
 
 
 class _State(NamedTuple):
-    """Messages as γ and h = γr, the prior, and the iterate to keep."""
+    """Messages as γ and h = γr, the prior, and progress."""
 
     g1: FloatArray  # (N,) γ of what the prior receives
     h1: FloatArray  # (N, m)
@@ -184,10 +185,10 @@ class _State(NamedTuple):
     rho: FloatArray  # (N,)
     v: FloatArray  # (N,)
     sigma2: FloatArray  # (N,)
-    best: FloatArray  # (N,) how little the estimates of the best iterate agreed
+    best: FloatArray  # (N,) disagreement of the estimates of the best iterate
     since: NDArray[np.int64]  # (N,) iterations since then
     learning: NDArray[np.bool_]  # (N,) σ² follows EM, no longer the schedule
-    settled: NDArray[np.bool_]  # (N,) σ² has reached its goal
+    settled: NDArray[np.bool_]  # (N,) σ² has converged
     given_up: NDArray[np.bool_]  # (N,)
 
 
@@ -206,23 +207,21 @@ def _tiles(matrix: FloatArray) -> FloatArray:
 
 
 def _signals(Y: FloatArray, factors: _Factors, noise: float, learn: bool) -> _Signals:
-    largest = np.max(
-        np.abs(Y), axis=1, initial=0.0
-    )  # divided by first, so that tiny and huge signals keep their digits
+    largest = np.max(np.abs(Y), axis=1, initial=0.0)  # squares of tiny and huge signals would under- or overflow
     safe = np.where(largest > 0, largest, 1.0)[:, None]
     scale = largest * np.sqrt(np.mean((Y / safe) ** 2, axis=1))
     Y = Y / np.where(scale > 0, scale, 1.0)[:, None]
     b = times(Y, factors.U)
     outside = np.maximum(np.sum(Y**2, axis=1) - np.sum(b**2, axis=1), 0.0)
     given = 0.0 if learn else noise
-    with np.errstate(divide="ignore", over="ignore"):  # a zero signal is never looked at
+    with np.errstate(divide="ignore", over="ignore"):  # results of zero signals are not used
         noise2 = np.clip((given / scale) ** 2, SMALLEST_NOISE, 1e6) if given > 0 else np.full(len(Y), SMALLEST_NOISE)
     return _Signals(scale, b, outside, noise2)
 
 
 def _start(signals: _Signals, factors: _Factors) -> _State:
     N, n, m = len(signals.scale), factors.n, factors.m
-    energy = n / np.sum(factors.s**2)  # of an entry of x, if all atoms share in y
+    energy = n / np.sum(factors.s**2)  # of an entry of x, if all atoms contribute equally to y
     rho = FIRST_DENSITY * min(n, m) / m
     h1, h2 = np.zeros((N, m)), np.zeros((N, m))
     sigma2 = np.maximum(signals.noise2, 1.0)
@@ -317,8 +316,8 @@ def _prior_estimate(
         energy += p * (variance + mean * mean)
     e1 = m / max(spread, m / LARGEST_PRECISION)
     g2 = min(max(e1 - g1, 1e-6 * e1), LARGEST_PRECISION)
-    share = damping if state.g2[row] > 0.0 else 1.0  # there is no old message to mix with in the first iteration
-    if state.g2[row] > 0.0:  # EM; the first estimate is zero and teaches nothing
+    share = damping if state.g2[row] > 0.0 else 1.0  # the first iteration has no old message
+    if state.g2[row] > 0.0:  # EM; the first estimate is zero and carries no information
         state.rho[row] = min(max(used / m, 0.5 / m), LARGEST_DENSITY * min(n, m) / m)
         state.v[row] = energy / max(used, 1e-12)
     h2 = state.h2[row]
@@ -364,7 +363,7 @@ def _linear_estimate(
 def _message(
     state: _State, row: int, damping: float, e2: float, x1: NDArray[Any], r2: NDArray[Any], x2: NDArray[Any]
 ) -> float:
-    """Set the message to the prior from x2 − r2, which stands in x2; return the squared relative gap of x1 and x2."""
+    """Set the message to the prior from x2 − r2, stored in x2; return the squared relative gap of x1 and x2."""
     g2 = state.g2[row]
     g1 = min(max(e2 - g2, 1e-6 * e2), LARGEST_PRECISION)
     share = damping if state.best[row] < np.inf else 1.0
@@ -381,9 +380,9 @@ def _message(
 
 @kernel()
 def _judge(state: _State, row: int, gap: float, tol: float, noise2: float, done: NDArray[Any]) -> bool:
-    """Decide whether the signal is done, and return whether this iterate is the one to keep.
+    """Decide whether the signal is done; return whether this iterate is the best so far.
 
-    Estimates that agree while the schedule of σ² is still above its goal are no better than that σ².
+    While the schedule of σ² is above its goal, agreement of the estimates is worth no more than that σ².
     """
     doubt = gap if state.learning[row] else gap + (state.sigma2[row] - noise2)
     if not np.isfinite(doubt):
