@@ -182,12 +182,12 @@ def rig_scenes() -> Iterator[tuple[str, Scene]]:
 
 def seconds_per_step(steps: int = 30) -> float:
     """Return what a step of tuning takes on one core."""
-    from maxsparse.stereo.reading_network.train import train
+    from maxsparse.stereo.reading_network.train import train_for_rig
 
     lights = stereo.hemisphere_lights(40, rng=0)
-    train(steps=3, lights=lights)
+    train_for_rig(steps=3, lights=lights)
     begun = time.process_time()
-    train(steps=steps, lights=lights)
+    train_for_rig(steps=steps, lights=lights)
     return (time.process_time() - begun) / steps
 
 

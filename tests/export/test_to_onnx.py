@@ -104,8 +104,8 @@ def test_what_cannot_be_exported_is_said(Phi, tmp_path):
 def test_a_file_that_differs_is_not_written(Phi, tmp_path, monkeypatch):
     from maxsparse.export import convert
 
-    true = convert.run
-    monkeypatch.setattr(convert, "run", lambda content: lambda Y: true(content)(Y) + 1e-2)
+    true = convert.onnx_scores
+    monkeypatch.setattr(convert, "onnx_scores", lambda content: lambda Y: true(content)(Y) + 1e-2)
     with pytest.raises(RuntimeError, match="differs"):
         ms.export.to_onnx(ms.SparseRecoverer(Phi[:4, :8]), tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

@@ -6,7 +6,7 @@ from maxsparse._core.prepared import Prepared
 from maxsparse._core.threads import threads
 from maxsparse.recovery._tableau import build, equal_ratios, pair_ratios, pivot
 from maxsparse.recovery.decode import decode_exact, fit_supports
-from maxsparse.recovery.search import Budget, check_budget, search
+from maxsparse.recovery.search import SearchBudget, check_budget, search
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_pair_test_finds_exactly_the_dependent_pairs():
 def test_blind_search_finds_the_sparsest(problem):
     """Scores that say nothing: only the walk and the pair test are at work."""
     X, Y = draw(problem, 50, 4)
-    found_X, found, sets = search(problem, Y, np.zeros_like(X), budget=Budget(20_000))
+    found_X, found, sets = search(problem, Y, np.zeros_like(X), budget=SearchBudget(20_000))
     assert found.all()
     assert sets.min() >= 1
     np.testing.assert_allclose(found_X, X, atol=1e-8)
@@ -63,8 +63,8 @@ def test_blind_search_finds_the_sparsest(problem):
 
 def test_good_scores_need_few_sets(problem):
     X, Y = draw(problem, 50, 6)
-    _, _, blind = search(problem, Y, np.zeros_like(X), budget=Budget(3_000))
-    _, found, guided = search(problem, Y, 4.0 * (X != 0) - 2.0, budget=Budget(3_000))
+    _, _, blind = search(problem, Y, np.zeros_like(X), budget=SearchBudget(3_000))
+    _, found, guided = search(problem, Y, 4.0 * (X != 0) - 2.0, budget=SearchBudget(3_000))
     assert found.all()
     assert guided.mean() < 0.1 * blind.mean()
 
@@ -74,7 +74,7 @@ def test_two_missing_atoms_are_found_in_the_first_set(problem):
     scores = 8.0 * (X != 0) - 4.0
     for row in scores:
         row[np.flatnonzero(row > 0)[:2]] = -8.0  # worse than every other atom
-    found_X, found, sets = search(problem, Y, scores, budget=Budget(1))
+    found_X, found, sets = search(problem, Y, scores, budget=SearchBudget(1))
     assert found.all()
     assert (sets == 1).all()
     np.testing.assert_allclose(found_X, X, atol=1e-8)
@@ -82,7 +82,7 @@ def test_two_missing_atoms_are_found_in_the_first_set(problem):
 
 def test_noise_is_never_explained(problem):
     Y = np.random.default_rng(0).standard_normal((30, 12))
-    _, found, sets = search(problem, Y, np.zeros((30, 40)), budget=Budget(3_000))
+    _, found, sets = search(problem, Y, np.zeros((30, 40)), budget=SearchBudget(3_000))
     assert not found.any()
     assert (sets == 3_000).all()
 
@@ -90,7 +90,7 @@ def test_noise_is_never_explained(problem):
 def test_seed_decides_and_batch_and_threads_do_not(problem):
     X, Y = draw(problem, 40, 6)
     scores = np.random.default_rng(0).standard_normal(X.shape)
-    options = {"budget": Budget(2_000), "seed": 3}
+    options = {"budget": SearchBudget(2_000), "seed": 3}
     whole = search(problem, Y, scores, **options)
     for a, b in zip(whole, search(problem, Y, scores, **options), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -99,21 +99,21 @@ def test_seed_decides_and_batch_and_threads_do_not(problem):
     with threads(1):
         for a, b in zip(whole, search(problem, Y, scores, **options), strict=True):
             np.testing.assert_array_equal(a, b)
-    other = search(problem, Y, scores, budget=Budget(2_000), seed=4)
+    other = search(problem, Y, scores, budget=SearchBudget(2_000), seed=4)
     assert (whole[2] != other[2]).any()
 
 
 def test_a_larger_budget_keeps_what_a_smaller_one_found(problem):
     X, Y = draw(problem, 60, 7)
-    _, few, _ = search(problem, Y, np.zeros_like(X), budget=Budget(300))
-    _, many, _ = search(problem, Y, np.zeros_like(X), budget=Budget(3_000))
+    _, few, _ = search(problem, Y, np.zeros_like(X), budget=SearchBudget(300))
+    _, many, _ = search(problem, Y, np.zeros_like(X), budget=SearchBudget(3_000))
     assert (many | ~few).all()
     assert many.sum() > few.sum()
 
 
 def test_budgets():
     assert check_budget("fast").sets < check_budget("normal").sets < check_budget("thorough").sets
-    assert check_budget(123) == Budget(123)
+    assert check_budget(123) == SearchBudget(123)
     assert check_budget("2.5ms").milliseconds == 2.5
     for bad in ("soon", -1, 1.5, "ms"):
         with pytest.raises(ValueError, match="budget"):
@@ -132,7 +132,7 @@ def test_a_budget_of_time_ends(problem):
 def test_square_and_tiny_dictionaries_are_left_alone():
     for n, m in ((6, 6), (3, 9), (2, 5)):
         small = Prepared(dictionaries.gaussian(n, m, rng=0)).problem()
-        _, found, _ = search(small, np.ones((2, n)), np.zeros((2, m)), budget=Budget(100))
+        _, found, _ = search(small, np.ones((2, n)), np.zeros((2, m)), budget=SearchBudget(100))
         assert not found.any()
 
 

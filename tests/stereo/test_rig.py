@@ -14,7 +14,7 @@ from maxsparse.stereo.reading_network.model import ReadingNetwork
 from maxsparse.stereo.reading_network.start import first_guess
 from maxsparse.stereo.reading_network.store import load_network, save_network
 from maxsparse.stereo.reading_network.synthesis import sample_readings
-from maxsparse.stereo.reading_network.train import TUNING, ReadingsTask, train, training_loss
+from maxsparse.stereo.reading_network.train import TUNING, ReadingsTask, train_for_rig, training_loss
 from maxsparse.training import InterruptedTraining
 
 LIGHTS = stereo.hemisphere_lights(9, lowest=0.4, rng=2)
@@ -41,13 +41,13 @@ def test_training_for_given_lights_learns_and_a_seed_fixes_it(monkeypatch):
     torch.manual_seed(0)
     first = ReadingNetwork(rounds=2, width=16, state=4)
     before = {name: tensor.clone() for name, tensor in first.state_dict().items()}
-    trained = train(steps=15, network=first, lights=LIGHTS, seed=3)
+    trained = train_for_rig(steps=15, network=first, lights=LIGHTS, seed=3)
     assert loss_on_held_out_readings(trained) < loss_on_held_out_readings(first)
     for name, tensor in first.state_dict().items():  # it went on from a copy
         assert torch.equal(tensor, before[name])
     state = torch.random.get_rng_state()
-    again, other = (train(steps=3, network=first, lights=LIGHTS, seed=seed).state_dict() for seed in (3, 4))
-    same = train(steps=3, network=first, lights=LIGHTS, seed=3).state_dict()
+    again, other = (train_for_rig(steps=3, network=first, lights=LIGHTS, seed=seed).state_dict() for seed in (3, 4))
+    same = train_for_rig(steps=3, network=first, lights=LIGHTS, seed=3).state_dict()
     assert all(torch.equal(same[name], again[name]) for name in same)
     assert any(not torch.equal(same[name], other[name]) for name in same)
     assert torch.equal(state, torch.random.get_rng_state())
@@ -61,7 +61,7 @@ def test_every_step_uses_the_lights_that_were_given(monkeypatch):
         return sample_readings(lights, count, generator)
 
     monkeypatch.setattr(training, "sample_readings", watched)
-    train(steps=2, network=ReadingNetwork(rounds=1, width=8, state=2), lights=2 * LIGHTS)
+    train_for_rig(steps=2, network=ReadingNetwork(rounds=1, width=8, state=2), lights=2 * LIGHTS)
     assert len(used) == 3  # two steps and the validation
     for lights in used:
         np.testing.assert_allclose(lights, LIGHTS, atol=1e-6)
@@ -137,4 +137,4 @@ def test_bad_arguments_are_named(matt_ball, tmp_path, cache):
         ({"steps": 1, "lights": LIGHTS * [1, 0, 1]}, "lights are coplanar"),
     ):
         with pytest.raises(ValueError, match=words):
-            train(**options)
+            train_for_rig(**options)

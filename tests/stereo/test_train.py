@@ -141,9 +141,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, quick, capsys
 
 def test_the_command_goes_on_from_given_weights(tmp_path, quick):
     output = tmp_path / "m.safetensors"
-    train.main(output, steps=1, go_on_from=bundled_path())
+    train.main(output, steps=1, start_from=bundled_path())
     for ours, bundled in zip(load_weights(output), load_weights(bundled_path()), strict=True):
         np.testing.assert_allclose(ours, bundled, atol=1e-4)
     output.write_bytes(b"no weights")
     with pytest.raises(typer.BadParameter, match="cannot read"):
-        train.main(tmp_path / "n.safetensors", steps=1, go_on_from=output)
+        train.main(tmp_path / "n.safetensors", steps=1, start_from=output)

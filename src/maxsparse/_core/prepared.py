@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 
-__all__ = ["LEVELS", "Form", "Prepared", "Problem", "Single", "coherence_sums", "level_of", "noise_levels", "whiten"]
+__all__ = ["LEVELS", "Form", "Prepared", "Single", "Whitened", "coherence_sums", "level_of", "noise_levels", "whiten"]
 
 LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two
 LEAST_SIGNAL = 0.01  # of the noise's power: what a signal has at least, however little of y noise leaves to it
@@ -27,7 +27,7 @@ STORED_TOLERANCE = 1e-2  # of WΦ(WΦ)ᵀ = I, for a preconditioner from a file:
 FORMS_KEPT = 5  # levels of noise in use at once; more are computed again
 
 
-class Problem(NamedTuple):
+class Whitened(NamedTuple):
     """A dictionary prepared for the compiled kernels of recovery; all arrays float64 and C-contiguous."""
 
     atoms: FloatArray  # (m, n), Φᵀ
@@ -137,7 +137,7 @@ class Prepared:
         self.dtype = Phi.dtype  # of the caller's Φ
         self.preconditioner = preconditioner
         self._forms: dict[int | None, Form] = {}
-        self._problems: dict[float, Problem] = {}
+        self._problems: dict[float, Whitened] = {}
         self._changed: dict[bytes, Prepared] = {}
 
     @classmethod
@@ -218,7 +218,7 @@ class Prepared:
         weakest = float(1.0 / np.linalg.norm(W, 2))
         return weakest, float(np.linalg.norm(self.Phi, 2)) / weakest
 
-    def problem(self, rounding: float | None = None) -> Problem:
+    def problem(self, rounding: float | None = None) -> Whitened:
         """Lay Φ out for the kernels of recovery; `rounding` is the relative rounding of the data, by default Φ's."""
         rounding = float(np.finfo(self.dtype).eps) if rounding is None else rounding
         if rounding not in self._problems:
@@ -227,7 +227,7 @@ class Prepared:
             assert form.D is not None
             zero = max(1e-8, 64.0 * rounding * condition)  # whitening multiplies roundings by the condition
             arrays = (self.plain.columns, form.W, form.D, form.Q, form.columns, self.norms)
-            self._problems[rounding] = Problem(*arrays, weakest, rounding, zero)
+            self._problems[rounding] = Whitened(*arrays, weakest, rounding, zero)
         return self._problems[rounding]
 
     @cached_property

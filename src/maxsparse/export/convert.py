@@ -137,7 +137,7 @@ def read_model(path: str | os.PathLike[str]) -> SparseRecoverer | Model:
     return load_recoverer(path)
 
 
-def run(content: bytes) -> Scores:
+def onnx_scores(content: bytes) -> Scores:
     """Return a function that runs the bytes of an ONNX file in onnxruntime, on one thread."""
     import onnxruntime
 
@@ -188,7 +188,7 @@ def _describe(proto: ModelProto, name: str, shape: tuple[int, ...], noise: float
 
 def _check(content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float) -> float:
     """Return the largest relative difference of scores; raise an error if it is too large."""
-    computed, worst = run(content), 0.0
+    computed, worst = onnx_scores(content), 0.0
     for size in BATCHES:
         _, Y = signals.sample(Phi, size, sparsity=(1, max(1, Phi.shape[0] // 2)), noise=noise, rng=size)
         expected = reference(Y)
@@ -205,7 +205,7 @@ def _accuracy(
     content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float
 ) -> dict[int, tuple[float, float]]:
     """Measure strict accuracy of the network and of the file for d = 1, 2, …, n/2."""
-    computed, figures = run(content), {}
+    computed, figures = onnx_scores(content), {}
     for d in range(1, max(1, Phi.shape[0] // 2) + 1):
         X, Y = signals.sample(Phi, TEST_SIGNALS, sparsity=d, noise=noise, rng=d)
         figures[d] = metrics.strict_accuracy(X, reference(Y)), metrics.strict_accuracy(X, computed(Y))

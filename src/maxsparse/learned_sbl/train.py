@@ -35,7 +35,7 @@ from maxsparse.learned_sbl.tasks import (
     signals_per_batch,
 )
 from maxsparse.learned_sbl.weights import bundled_later, bundled_weights
-from maxsparse.training.command import run
+from maxsparse.training.command import train_from_command_line
 from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.presets import Settings
 from maxsparse.training.run import DivergenceError
@@ -181,7 +181,7 @@ def main(
             widen(network, passes[-1])
     task = OpenSignalsTask(passes, rng=seed) if passes else DictionariesTask(rng=seed)
     settings = settings_for(steps, usual.rate if rate is None else rate)
-    run(network, task, settings, output, "learned_sbl.train", steps=steps, minutes=minutes)
+    train_from_command_line(network, task, settings, output, "learned_sbl.train", steps=steps, minutes=minutes)
 
 
 def settings_for(steps: int, rate: float) -> Settings:

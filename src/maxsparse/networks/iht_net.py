@@ -7,7 +7,7 @@ from torch import Tensor
 from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import check_number
 from maxsparse.networks.activations import helu
-from maxsparse.networks.unfolded import Unfolded
+from maxsparse.networks.unrolled import UnrolledNetwork
 
 __all__ = ["IHTNet"]
 
@@ -15,7 +15,7 @@ __all__ = ["IHTNet"]
 @NETWORKS.register(
     "iht_net", summary="the paper's rival: unfolded IHT with learned matrices", needs=["training"], order=12
 )
-class IHTNet(Unfolded):
+class IHTNet(UnrolledNetwork):
     r"""Layers of hard thresholding, with HELU_σ in place of the jump.
 
     .. math:: x_{t+1} = \theta \odot \mathrm{HELU}_\sigma\big((\Psi x_t + \Gamma y) / \theta\big), \qquad x_0 = 0

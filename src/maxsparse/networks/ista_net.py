@@ -6,7 +6,7 @@ from torch import Tensor
 
 from maxsparse._core.registry import NETWORKS
 from maxsparse.networks.activations import soft_threshold
-from maxsparse.networks.unfolded import Unfolded
+from maxsparse.networks.unrolled import UnrolledNetwork
 
 __all__ = ["ISTANet"]
 
@@ -14,7 +14,7 @@ __all__ = ["ISTANet"]
 @NETWORKS.register(
     "ista_net", summary="the paper's rival: unfolded ISTA with learned matrices", needs=["training"], order=11
 )
-class ISTANet(Unfolded):
+class ISTANet(UnrolledNetwork):
     r"""Layers of ISTA; before training it is exactly ISTA.
 
     .. math:: x_{t+1} = \mathrm{soft}_\theta(\Psi x_t + \Gamma y), \qquad x_0 = 0

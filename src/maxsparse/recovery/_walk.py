@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.prepared import Problem
+from maxsparse._core.prepared import Whitened
 from maxsparse._core.sorting import argsort
 from maxsparse.recovery._tableau import (
     build,
@@ -144,7 +144,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
 
 
 @kernel()
-def _test(walk: Walk, y: NDArray[Any], problem: Problem) -> int:
+def _test(walk: Walk, y: NDArray[Any], problem: Whitened) -> int:
     """Test whether A and two more atoms explain y; return the number of nonzeros of a confirmed answer, or −1."""
     T = walk.T
     n, m = T.shape[0], T.shape[1] - 1
@@ -213,7 +213,7 @@ def _walk_one(
     walk: Walk,
     y: NDArray[Any],
     z: NDArray[Any],
-    problem: Problem,
+    problem: Whitened,
     scores: NDArray[Any],
     weights: NDArray[Any],
     sets: int,
@@ -239,7 +239,7 @@ def walk_rows(
     piece: int,
     pieces: int,
     Y: NDArray[Any],
-    problem: Problem,
+    problem: Whitened,
     scores: NDArray[Any],
     sets: int,
     seed: np.uint64,

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky, dot
-from maxsparse._core.prepared import Prepared, Problem
+from maxsparse._core.prepared import Prepared, Whitened
 from maxsparse._core.sorting import sort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_matrix, check_problem
@@ -134,7 +134,7 @@ def spark_bound(Phi: ArrayLike) -> int:
     return Prepared.of(Phi).spark
 
 
-def certify_rows(problem: Problem, Y: FloatArray, X: FloatArray, spark: int) -> Certificates:
+def certify_rows(problem: Whitened, Y: FloatArray, X: FloatArray, spark: int) -> Certificates:
     """Check answers for a prepared problem; coefficients of an answer that explains y are refitted in place.
 
     They are fitted to the support in rising order, and so do not depend on how it was found.
@@ -153,7 +153,7 @@ def _certify_rows(
     piece: int,
     pieces: int,
     Y: NDArray[Any],
-    problem: Problem,
+    problem: Whitened,
     X: NDArray[Any],
     sigma: NDArray[Any],
     spark: int,
@@ -235,7 +235,7 @@ def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) 
 
 @kernel()
 def _separation(
-    problem: Problem,
+    problem: Whitened,
     support: NDArray[Any],
     k: int,
     L: NDArray[Any],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares
-from maxsparse._core.prepared import Problem
+from maxsparse._core.prepared import Whitened
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.refit import refit, tolerance
@@ -24,13 +24,13 @@ DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below 
 
 
 def decode_exact(
-    problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]
+    problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Solve noiseless signals on their best-scored atoms.
 
     Parameters
     ----------
-    problem : Problem
+    problem : Whitened
         From :meth:`maxsparse._core.prepared.Prepared.problem`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
@@ -51,7 +51,7 @@ def decode_exact(
     return X, found
 
 
-def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
+def best_guess(problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
     """Fit y on the n/2 best-scored atoms: a sparse approximate answer for unsolved signals.
 
     Returns
@@ -68,7 +68,7 @@ def best_guess(problem: Problem, Y: NDArray[np.float64], scores: NDArray[Any]) -
 
 @kernel()
 def _guess_rows(
-    piece: int, pieces: int, Y: NDArray[Any], problem: Problem, best: NDArray[Any], X: NDArray[Any]
+    piece: int, pieces: int, Y: NDArray[Any], problem: Whitened, best: NDArray[Any], X: NDArray[Any]
 ) -> None:
     N, k = best.shape
     x, r, L = np.empty(k), np.empty(Y.shape[1]), np.empty((k, k))
@@ -121,7 +121,7 @@ def _decode_rows(
     piece: int,
     pieces: int,
     Y: NDArray[Any],
-    problem: Problem,
+    problem: Whitened,
     order: NDArray[Any],
     X: NDArray[Any],
     found: NDArray[Any],
@@ -138,7 +138,7 @@ def _decode_rows(
 
 
 @kernel()
-def _decode_one(y: NDArray[Any], problem: Problem, order: NDArray[Any], support: NDArray[Any], x: NDArray[Any]) -> int:
+def _decode_one(y: NDArray[Any], problem: Whitened, order: NDArray[Any], support: NDArray[Any], x: NDArray[Any]) -> int:
     """Add atoms in the order of their scores until they explain y; return the number of nonzeros, or −1."""
     rank = problem.Q.shape[0]
     E, R = np.empty((rank, rank)), np.empty((rank, rank))  # rows of E: orthonormal vectors; R: upper triangle
@@ -180,7 +180,7 @@ def _decode_one(y: NDArray[Any], problem: Problem, order: NDArray[Any], support:
 @kernel()
 def _prune_and_refit(
     y: NDArray[Any],
-    problem: Problem,
+    problem: Whitened,
     chosen: NDArray[Any],
     R: NDArray[Any],
     b: NDArray[Any],

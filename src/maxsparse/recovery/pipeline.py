@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.linalg import residual_norms, times
-from maxsparse._core.prepared import Prepared, Problem
+from maxsparse._core.prepared import Prepared, Whitened
 from maxsparse._core.progress import track
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.answers import Recovery
@@ -25,7 +25,7 @@ from maxsparse.recovery.decode import best_guess, decode_exact, fit_supports
 from maxsparse.recovery.noise import Noise
 from maxsparse.recovery.noisy_search import climbs_of, noisy_search
 from maxsparse.recovery.posterior import Posterior
-from maxsparse.recovery.search import Budget, search
+from maxsparse.recovery.search import SearchBudget, search
 from maxsparse.solvers import omp, vamp
 
 __all__ = ["Pipeline", "Scorer"]
@@ -54,12 +54,12 @@ class Pipeline:
     Attributes
     ----------
     prepared : Prepared
-    problem : Problem
+    problem : Whitened
         Of the same Φ, for the rounding of the data.
     scorer : Scorer
     noise : Noise
         Its level; with 0, answers are exact.
-    budget : Budget
+    budget : SearchBudget
     seed : int
         Of the search.
     easy_first : bool
@@ -71,10 +71,10 @@ class Pipeline:
     """
 
     prepared: Prepared
-    problem: Problem
+    problem: Whitened
     scorer: Scorer
     noise: Noise
-    budget: Budget
+    budget: SearchBudget
     seed: int
     easy_first: bool = True
     prove: float = 0.0
@@ -139,7 +139,7 @@ class Pipeline:
         X, found = decode_exact(self.problem, Y, scores)
         sets = np.zeros(len(Y), dtype=np.int64)
         if isinstance(self.scorer, LooksAgain) and self._passes:
-            self._search(Y, scores, X, found, sets, Budget(min(GLANCE, self.budget.sets)))
+            self._search(Y, scores, X, found, sets, SearchBudget(min(GLANCE, self.budget.sets)))
             for number in range(self.scorer.passes):
                 rest = np.flatnonzero(~found)
                 again = self.scorer.again(Y[rest], scores[rest], number)
@@ -155,7 +155,7 @@ class Pipeline:
         X: NDArray[np.float64],
         found: NDArray[np.bool_],
         sets: NDArray[np.int64],
-        budget: Budget,
+        budget: SearchBudget,
     ) -> None:
         """Search for the signals that are not found yet; write to X and `found` what is, and count the sets."""
         rest = np.flatnonzero(~found)

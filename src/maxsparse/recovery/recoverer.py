@@ -32,7 +32,7 @@ from maxsparse.recovery.noise import Noise, check_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import check_budget
-from maxsparse.recovery.trained import TrainedScores, check_name, train
+from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
 
 __all__ = ["SparseRecoverer", "load"]
 
@@ -163,7 +163,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 self.weights_ = check_weights(tuned, "the tuned network")
         elif isinstance(self.network, str):
             options = {"n_threads": self.n_threads, "minutes": minutes or None, **training}
-            self.trained_ = train(Phi, self.network, noise=noise, seed=self.random_state, **options)
+            self.trained_ = train_scores(Phi, self.network, noise=noise, seed=self.random_state, **options)
         elif minutes > 0 or training:
             raise ValueError(f"your own network {self.network!r} cannot be trained here; train it before")
         self.n_features_in_ = Phi.shape[0]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, residual_into
-from maxsparse._core.prepared import Problem
+from maxsparse._core.prepared import Whitened
 
 DEPENDENT = 1e-13  # relative remainder of an atom modulo others, below which it is in their span
 # Roundings in forming y and Φx, over one rounding of each entry. Right answers stay below 0.5; a much larger bound
@@ -23,7 +23,7 @@ CANCELLATION = 1e5  # terms this many times y, which cancel, are rejected: their
 
 
 @kernel()
-def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
+def refit(y: NDArray[Any], problem: Whitened, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
     """Fit y on the first k atoms of `support`; return ‖y − Φx‖₂, or infinity if the atoms are dependent.
 
     x takes the k coefficients. Gram–Schmidt on the caller's own atoms, each orthogonalised twice, is backward stable:
@@ -62,7 +62,7 @@ def refit(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: N
 
 
 @kernel()
-def tolerance(y: NDArray[Any], problem: Problem, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
+def tolerance(y: NDArray[Any], problem: Whitened, support: NDArray[Any], k: int, x: NDArray[Any]) -> float:
     """Largest ‖y − Φx‖₂ due to rounding errors, which are relative to every term of the sum, not to the sum."""
     own = np.sqrt(dot(y, y))
     size = own

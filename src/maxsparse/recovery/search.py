@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.prepared import Problem
+from maxsparse._core.prepared import Whitened
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
 
-__all__ = ["BUDGETS", "Budget", "check_budget", "search"]
+__all__ = ["BUDGETS", "SearchBudget", "check_budget", "search"]
 
 BUDGETS = {"none": 0, "fast": 2_000, "normal": 150_000, "thorough": 1_000_000}
 ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
@@ -37,33 +37,33 @@ CLIP = 8.0
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """Search effort for an unsolved signal: a number of sets, and milliseconds on average."""
 
     sets: int
     milliseconds: float = np.inf
 
 
-def check_budget(budget: Any) -> Budget:
+def check_budget(budget: Any) -> SearchBudget:
     """Read a budget: a number of sets, a name of `BUDGETS`, or a time such as ``"20ms"``."""
     if isinstance(budget, str):
         if budget in BUDGETS:
-            return Budget(BUDGETS[budget])
+            return SearchBudget(BUDGETS[budget])
         time_match = re.fullmatch(r"(\d+(?:\.\d+)?) ?ms", budget)
         if time_match:
-            return Budget(10**12, float(time_match[1]))
+            return SearchBudget(10**12, float(time_match[1]))
         raise ValueError(
             f"budget must be a number of sets, one of {', '.join(BUDGETS)}, or a time such as '20ms'; got {budget!r}"
         )
-    return Budget(check_integer(budget, "budget"))
+    return SearchBudget(check_integer(budget, "budget"))
 
 
 def search(
-    problem: Problem,
+    problem: Whitened,
     Y: NDArray[np.float64],
     scores: NDArray[Any],
     *,
-    budget: Budget,
+    budget: SearchBudget,
     seed: int = 0,
     sharpness: float = 1.1,
     progress: bool = False,
@@ -72,13 +72,13 @@ def search(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Whitened
         From :meth:`maxsparse._core.prepared.Prepared.problem`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
     scores : ndarray of shape (N, m)
         Log odds of every atom to be in the support; a constant added to a row changes nothing.
-    budget : Budget
+    budget : SearchBudget
         Sets per signal, and milliseconds per signal on average. Only a budget in sets is reproducible.
     seed : int, default=0
         Results depend only on the seed, the signal, its scores and the budget.

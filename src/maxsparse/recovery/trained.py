@@ -18,10 +18,10 @@ from maxsparse._core.validation import FloatArray, check_number
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
 
-__all__ = ["TrainedScores", "check_name", "rebuild", "train"]
+__all__ = ["TrainedScores", "check_name", "rebuild", "train_scores"]
 
 CALIBRATION_SIGNALS = 1000
-# Parameters of training.fit and training.train that are not the caller's to give.
+# Parameters of training.fit and training.train that callers may not set.
 NOT_GIVEN = {"Phi", "network", "task", "options", "noise", "rng", "resume", "resume_command"}
 LEAST_GAIN = 1e-3  # keeps the order of the scores of a network that learned nothing
 
@@ -72,7 +72,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def train(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any) -> TrainedScores:
+def train_scores(Phi: FloatArray, name: str, *, noise: float, seed: int, **options: Any) -> TrainedScores:
     """Train a network for Φ and calibrate it on held-out signals.
 
     Parameters

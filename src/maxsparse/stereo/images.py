@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.extras import needs
-from maxsparse.stereo.complaints import Complaints
+from maxsparse.stereo.captured_output import CapturedOutput
 
 __all__ = ["SUFFIXES", "read_image"]
 
@@ -40,7 +40,7 @@ def read_image(path: Path) -> NDArray[Any]:
     if path.stat().st_size == 0:
         raise ValueError(f"image {str(path)!r} is empty")
     reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
-    complaints = Complaints()
+    complaints = CapturedOutput()
     try:
         with complaints:
             image = reader(path)

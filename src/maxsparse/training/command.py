@@ -17,10 +17,10 @@ from maxsparse.training.loop import InterruptedTraining, train
 from maxsparse.training.presets import Settings
 from maxsparse.training.run import DivergenceError, Task
 
-__all__ = ["run"]
+__all__ = ["train_from_command_line"]
 
 
-def run(
+def train_from_command_line(
     network: Network,
     task: Task,
     settings: Settings,

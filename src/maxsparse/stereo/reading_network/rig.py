@@ -51,11 +51,11 @@ def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps:
         Instead of `minutes`; reproducible.
     """
     from maxsparse.stereo.reading_network.store import load_network, save_network
-    from maxsparse.stereo.reading_network.train import train  # torch: only for training
+    from maxsparse.stereo.reading_network.train import train_for_rig  # torch: only for training
 
     first = load_network(bundled_path()) if bundled_path().is_file() else None
     seconds = None if minutes is None else 60 * minutes
-    network = train(seconds, steps=steps, network=first, lights=lights, progress=True)
+    network = train_for_rig(seconds, steps=steps, network=first, lights=lights, progress=True)
     save_network(network, path)
 
 

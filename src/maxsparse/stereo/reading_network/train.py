@@ -30,10 +30,10 @@ from maxsparse.stereo.reading_network.start import Start, first_guess
 from maxsparse.stereo.reading_network.store import load_network
 from maxsparse.stereo.reading_network.synthesis import Readings, sample_lights, sample_readings
 from maxsparse.stereo.scene import check_lights
-from maxsparse.training.command import run
+from maxsparse.training.command import train_from_command_line
 from maxsparse.training.processes import share
 
-__all__ = ["SETTINGS", "TUNING", "ReadingsTask", "train", "training_loss"]
+__all__ = ["SETTINGS", "TUNING", "ReadingsTask", "train_for_rig", "training_loss"]
 
 READINGS = 24_000  # in a batch
 # About forty minutes of one core.
@@ -146,7 +146,7 @@ def _angle(a: Tensor, b: Tensor) -> Tensor:
     return 2 * torch.atan2((a - b).norm(dim=1) + 1e-7, (a + b).norm(dim=1) + 1e-7)
 
 
-def train(
+def train_for_rig(
     seconds: float | None = None,
     *,
     steps: int | None = None,
@@ -205,7 +205,7 @@ def main(
     output: Annotated[Path, typer.Argument(help="Model file for the best weights (.safetensors).")],
     steps: Annotated[int | None, typer.Option(min=1, help="Total number of batches, 15,000 by default.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Time to train; with --steps, the shorter.")] = None,
-    go_on_from: Annotated[
+    start_from: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Weights to start from (.safetensors).")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rigs and readings.")] = 0,
@@ -213,11 +213,11 @@ def main(
 ) -> None:
     """Train on the CPU; resume if there is a checkpoint next to OUTPUT."""
     try:
-        network = _new_network(seed) if go_on_from is None else load_network(go_on_from)
+        network = _new_network(seed) if start_from is None else load_network(start_from)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     task = ReadingsTask(rng=seed)
-    run(
+    train_from_command_line(
         network, task, SETTINGS, output, "stereo.reading_network.train", steps=steps, minutes=minutes, n_threads=threads
     )
 

@@ -10,12 +10,12 @@ import tempfile
 import threading
 from types import TracebackType
 
-__all__ = ["Complaints"]
+__all__ = ["CapturedOutput"]
 
 _ONE_AT_A_TIME = threading.Lock()  # there is one standard error for all threads
 
 
-class Complaints:
+class CapturedOutput:
     """Context manager that captures what libraries write to the terminal.
 
     C libraries write to the descriptor of standard error, OpenEXR also prints through Python. If the block succeeds,
@@ -30,7 +30,7 @@ class Complaints:
     def __init__(self) -> None:
         self.reason = ""
 
-    def __enter__(self) -> Complaints:
+    def __enter__(self) -> CapturedOutput:
         _ONE_AT_A_TIME.acquire()
         self._caught = tempfile.TemporaryFile()
         self._printed = contextlib.redirect_stdout(io.StringIO())

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from maxsparse._core.validation import FloatArray, check_flag, check_integer, check_number
 from maxsparse.networks.network import SignalNetwork
 
-__all__ = ["Unfolded"]
+__all__ = ["UnrolledNetwork"]
 
 
-class Unfolded(SignalNetwork):
+class UnrolledNetwork(SignalNetwork):
     r"""Layers of a thresholding iteration.
 
     .. math:: x_{t+1} = f_\theta(\Psi x_t + \Gamma y), \qquad x_0 = 0
