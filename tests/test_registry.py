@@ -117,13 +117,13 @@ def test_what_a_method_cannot_do_names_one_that_can(registries):
 
     for option in ({"positive": True}, {"groups": np.zeros(2, dtype=int)}):
         (ability,) = option
-        with pytest.raises(ValueError, match=rf"method 'omp' cannot .* \({ability}=\); use .*'able'"):
-            ms.solve(np.eye(2), np.eye(2), method="omp", **option)
+        with pytest.raises(ValueError, match=rf"method 'ista' cannot .* \({ability}=\); use .*'able'"):
+            ms.solve(np.eye(2), np.eye(2), method="ista", **option)
         assert ms.solve(np.eye(2), np.eye(2), method="able", **option) == "able"
-    with pytest.raises(ValueError, match=r"method 'omp' cannot take complex data; use .*'able'"):
-        ms.solve(np.eye(2) * 1j, np.eye(2), method="omp")
-    with pytest.raises(ValueError, match=r"method 'omp' cannot take several snapshots .*; use .*'able'"):
-        ms.solve(np.eye(2), np.zeros((3, 4, 2)), method="omp")
+    with pytest.raises(ValueError, match=r"method 'ista' cannot take complex data; use .*'able'"):
+        ms.solve(np.eye(2) * 1j, np.eye(2), method="ista")
+    with pytest.raises(ValueError, match=r"method 'ista' cannot take several snapshots .*; use .*'able'"):
+        ms.solve(np.eye(2), np.zeros((3, 4, 2)), method="ista")
     assert ms.solve(np.eye(2), np.eye(2), method="able", positive=False) == "able"
 
 

@@ -22,14 +22,15 @@ class Result:
 
     Attributes
     ----------
-    coef : ndarray of shape (N, m)
-        Coefficients of the caller's Φ.
+    coef : ndarray of shape (N, m), or (N, L, m) for signals with L snapshots
+        Coefficients of the caller's Φ; complex where Φ or Y is.
     support : ndarray of shape (N, m), bool
-        Atoms in use: where `coef` is not zero.
+        Atoms in use: where `coef` is not zero, in any snapshot.
     scores : ndarray of shape (N, m)
-        Larger for atoms more likely to be in the support; magnitudes for a method that estimates coefficients.
+        Larger for atoms more likely to be in the support; for a method that estimates coefficients, their magnitudes,
+        of several snapshots the root of the sum of squares.
     residual : ndarray of shape (N,)
-        ‖y − Φx‖₂.
+        ‖y − Φx‖₂, over all snapshots.
     certified : ndarray of shape (N,), bool
         True where the answer is certified to be the sparsest; always False for classical methods.
     iterations : ndarray of shape (N,), int
@@ -51,7 +52,7 @@ class Result:
     (10, (1, 50))
     """
 
-    coef: FloatArray
+    coef: FloatArray  # or complex
     residual: FloatArray
     iterations: NDArray[np.int64]
     converged: NDArray[np.bool_]
@@ -62,20 +63,27 @@ class Result:
 
     def __post_init__(self) -> None:
         for name, value in self._stored().items():
-            expected = self.coef.shape if name.startswith("explicit_") else (len(self),)
+            expected: tuple[int, ...] = (len(self),)
+            if name.startswith("explicit_"):
+                expected = self.coef.shape if name == "explicit_mean" else (len(self), self.coef.shape[-1])
             if name != "coef" and value.shape != expected:
                 raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} needs {expected}")
 
     @cached_property
     def support(self) -> NDArray[np.bool_]:
         """Atoms in use, (N, m)."""
-        support: NDArray[np.bool_] = self.coef != 0
-        return support
+        used: NDArray[np.bool_] = self.coef != 0
+        return np.asarray(used.any(axis=1)) if used.ndim == 3 else used
 
     @cached_property
     def scores(self) -> FloatArray:
         """How likely every atom is to be in the support, (N, m)."""
-        return np.abs(self.coef) if self.explicit_scores is None else self.explicit_scores
+        return self._magnitudes() if self.explicit_scores is None else self.explicit_scores
+
+    def _magnitudes(self) -> FloatArray:
+        """Magnitudes of the coefficients over all snapshots, (N, m)."""
+        magnitudes: FloatArray = np.linalg.norm(self.coef, axis=1) if self.coef.ndim == 3 else np.abs(self.coef)
+        return magnitudes
 
     def __len__(self) -> int:
         return int(self.coef.shape[0])
@@ -89,12 +97,14 @@ class Result:
         return replace(self, **{name: value[index] for name, value in self._stored().items()})
 
     def __repr__(self) -> str:
-        (N, m), kind = self.coef.shape, type(self).__name__
+        N, m, kind = len(self), self.coef.shape[-1], type(self).__name__
+        snapshots = f" of {self.coef.shape[1]} snapshots" if self.coef.ndim == 3 else ""
         if N == 0:
             return f"{kind}({self.method}: 0 signals × {m} atoms)"
-        nonzeros = np.median(np.count_nonzero(self.coef, axis=1))
+        nonzeros = np.median(np.count_nonzero(self.support, axis=1))
         return (
-            f"{kind}({self.method}: {N} signal{'s' if N > 1 else ''} × {m} atoms, {nonzeros:g} nonzeros (median), "
+            f"{kind}({self.method}: {N} signal{'s' if N > 1 else ''}{snapshots} × {m} atoms, "
+            f"{nonzeros:g} nonzeros (median), "
             f"residual {np.median(self.residual):.1e} (median), {self.converged.sum()} converged, "
             f"{self.certified.sum()} certified)"
         )

@@ -55,11 +55,22 @@ def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int
 
 def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return Y @ matrix for C-contiguous Y (N, n) and matrix (n, m), each row by the same operations."""
+    if np.iscomplexobj(Y):
+        return times(Y.view(Y.real.dtype), _interleaved(matrix)).view(Y.dtype)
     N = Y.shape[0]
     out = np.empty((N, matrix.shape[1]), dtype=Y.dtype)
     size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
     over_slices(_times_rows, -(-N // size), Y, matrix, size, out)
     return out
+
+
+def _interleaved(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the real (2n, 2m) form of a complex matrix, for rows of real and imaginary parts in turns."""
+    n, m = matrix.shape
+    real = np.empty((n, 2, m, 2), dtype=matrix.real.dtype)
+    real[:, 0, :, 0] = real[:, 1, :, 1] = matrix.real
+    real[:, 0, :, 1], real[:, 1, :, 0] = matrix.imag, -matrix.imag
+    return real.reshape(2 * n, 2 * m)
 
 
 @kernel()

@@ -5,7 +5,7 @@ r"""Φ prepared once: checked, copied, and everything computed from it, on first
 their matrices from here.
 
 Everything here is for white noise of one size. Noise of unequal sizes or with a covariance :math:`C = LL^\top` comes
-down to it by :math:`L^{-1}\Phi` and :math:`L^{-1}y`; complex data by real and imaginary parts.
+down to it by :math:`L^{-1}\Phi` and :math:`L^{-1}y`. Φ may be complex, except for recovery.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
+from maxsparse._core.validation import Array, FloatArray, check_dictionary, check_matrix
 
 __all__ = ["LEVELS", "Form", "Prepared", "Single", "Whitened", "coherence_sums", "level_of", "noise_levels", "whiten"]
 
@@ -66,12 +66,12 @@ class Form:
         C-contiguous.
     """
 
-    W: FloatArray | None
+    W: Any
     D: FloatArray | None
-    Q: FloatArray
+    Q: Any
 
     @classmethod
-    def of(cls, Phi: FloatArray, W: FloatArray, D: FloatArray) -> Form:
+    def of(cls, Phi: Array, W: Array, D: FloatArray) -> Form:
         """Change Φ by W and D."""
         return cls(W, D, np.ascontiguousarray(W @ Phi * D))
 
@@ -83,7 +83,7 @@ class Form:
     @cached_property
     def gram(self) -> FloatArray:
         """Inner products of the atoms, (m, m)."""
-        return np.asarray(self.Q.T @ self.Q)
+        return np.asarray(self.Q.conj().T @ self.Q)
 
     @cached_property
     def back(self) -> FloatArray:
@@ -122,6 +122,8 @@ class Prepared:
         Checked, C-contiguous, and not to be changed by anybody; :meth:`of` checks and copies.
     preconditioner : (W, D) or None, default=None
         Used instead of whitening, without noise: from a model file, so that its answers stay bitwise identical.
+    start : ndarray of shape (B + 1,), int, or None, default=None
+        Atoms start[b] to start[b + 1] come and go together; None for single atoms.
 
     Examples
     --------
@@ -132,9 +134,15 @@ class Prepared:
     ((20, 100), True)
     """
 
-    def __init__(self, Phi: FloatArray, preconditioner: tuple[FloatArray, FloatArray] | None = None) -> None:
-        self.Phi = Phi
-        self.dtype = Phi.dtype  # of the caller's Φ
+    def __init__(
+        self,
+        Phi: Any,
+        preconditioner: tuple[FloatArray, FloatArray] | None = None,
+        start: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.Phi: FloatArray = Phi
+        self.start = start
+        self.dtype: Any = Phi.dtype  # of the caller's Φ
         self.preconditioner = preconditioner
         self._forms: dict[int | None, Form] = {}
         self._problems: dict[float, Whitened] = {}
@@ -186,7 +194,7 @@ class Prepared:
             if len(self._forms) >= FORMS_KEPT:
                 self._forms.clear()
             stored = self._stored_form() if level is None else None
-            pair = () if stored else whiten(self.Phi, 0.0 if level is None else 2.0**level)
+            pair = () if stored else whiten(self.Phi, 0.0 if level is None else 2.0**level, self.start)
             self._forms[level] = stored or Form.of(self.Phi, *pair)
         return self._forms[level]
 
@@ -246,27 +254,30 @@ class Prepared:
         return best
 
 
-def whiten(Phi: FloatArray, noise: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None) -> tuple[FloatArray, FloatArray]:
     r"""Return W (r, n) and D (m,) for a checked Φ: :math:`W = (\Phi\Phi^\top + \lambda I)^{-1/2}`, up to a rotation.
 
-    See :func:`maxsparse.theory.precondition`.
+    See :func:`maxsparse.theory.precondition`. One number of D serves all atoms start[b] to start[b + 1] of a group.
     """
     U, sigma, _ = np.linalg.svd(Phi, full_matrices=noise > 0)
     if noise == 0:
         kept = sigma > max(Phi.shape) * np.finfo(Phi.dtype).eps * sigma[0]
-        W = (U[:, kept] / sigma[kept]).T
+        W = (U[:, kept] / sigma[kept]).conj().T
     else:
-        eigenvalues = np.zeros(U.shape[0], dtype=Phi.dtype)
+        eigenvalues = np.zeros(U.shape[0], dtype=sigma.dtype)
         eigenvalues[: sigma.size] = sigma**2
         regularisation = noise**2 * eigenvalues.sum() / Phi.shape[0]
-        W = (U / np.sqrt(eigenvalues + regularisation)).T
+        W = (U / np.sqrt(eigenvalues + regularisation)).conj().T
     norms = np.linalg.norm(W @ Phi, axis=0)
     lost = np.flatnonzero(~(norms > np.finfo(Phi.dtype).tiny))
     if lost.size:
         raise ValueError(
             f"atom {lost[0]} is too short relative to the others to be whitened; scale the atoms of Phi to norm 1"
         )
-    return np.ascontiguousarray(W, dtype=Phi.dtype), (1.0 / norms).astype(Phi.dtype)
+    if start is not None:  # a number for every group keeps the shapes inside the groups
+        sizes = np.diff(start)
+        norms = np.repeat(np.sqrt(np.add.reduceat(norms**2, start[:-1]) / sizes), sizes)
+    return np.ascontiguousarray(W, dtype=Phi.dtype), (1.0 / norms).astype(sigma.dtype)
 
 
 def level_of(ratio: Any) -> NDArray[np.int64]:
@@ -274,28 +285,30 @@ def level_of(ratio: Any) -> NDArray[np.int64]:
     return np.asarray(np.clip(np.rint(np.log2(ratio)), LEVELS.start, LEVELS.stop - 1), dtype=np.int64)
 
 
-def noise_levels(Y: FloatArray, noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
+def noise_levels(Y: Array, noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
     """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
 
     So a signal's answer does not depend on its batch, and few preconditioners are needed.
     """
     if noise == 0 or len(Y) == 0:
         return [(None, np.arange(len(Y)))]
-    power = np.mean(np.asarray(Y, dtype=np.float64) ** 2, axis=1) - noise**2  # of the signal without its noise
+    rows = np.reshape(Y, (len(Y), -1))
+    squares = np.asarray(rows, dtype=np.float64) ** 2 if np.isrealobj(rows) else np.abs(rows) ** 2
+    power = np.mean(squares, axis=1) - noise**2  # of the signal without its noise
     level = level_of(noise / np.sqrt(np.maximum(power, LEAST_SIGNAL * noise**2)))
     return [(int(value), np.flatnonzero(level == value)) for value in np.unique(level)]
 
 
-def coherence_sums(matrix: FloatArray, k: int) -> NDArray[np.float64]:
+def coherence_sums(matrix: Array, k: int) -> NDArray[np.float64]:
     """Return the largest sums of |cosines| between one atom and j others, j = 1..k; see ``theory``."""
     G = -np.sort(-cosines(matrix), axis=1)[:, :k]
     return np.asarray(np.cumsum(G, axis=1).max(axis=0), dtype=np.float64)
 
 
-def cosines(matrix: FloatArray) -> FloatArray:
+def cosines(matrix: Array) -> FloatArray:
     """Return |cosines| between atoms with a zero diagonal, (m, m)."""
     unit = matrix / np.linalg.norm(matrix, axis=0)
-    G: FloatArray = np.abs(unit.T @ unit)
+    G: FloatArray = np.abs(unit.conj().T @ unit)
     np.fill_diagonal(G, 0.0)
     return G
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 RandomState = int | np.random.Generator | None
 FloatArray = NDArray[np.floating[Any]]
+Array = NDArray[np.inexact[Any]]  # real or complex
 
 # Two unit atoms closer than this (up to sign) count as equal.
 DUPLICATE_TOLERANCE = 1e-12
@@ -30,6 +31,12 @@ class DuplicateAtomsWarning(UserWarning):
 
 def check_matrix(array: Any, name: str) -> FloatArray:
     """Return `array` as a finite 2-D float array, keeping float32; copy only if needed."""
+    matrix: FloatArray = check_array(array, name, complex_too=False)
+    return matrix
+
+
+def check_array(array: Any, name: str, *, dimensions: tuple[int, ...] = (2,), complex_too: bool = True) -> Any:
+    """Return `array` as a finite float or complex array, keeping single precision; copy only if needed."""
     if hasattr(array, "toarray"):  # scipy.sparse
         array = array.toarray()
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
@@ -40,53 +47,53 @@ def check_matrix(array: Any, name: str) -> FloatArray:
         if "inhomogeneous" in str(error):
             raise ValueError(f"{name} cannot be read as an array: all rows must have the same length") from error
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
-    if np.iscomplexobj(matrix):
+    if np.iscomplexobj(matrix) and not complex_too:
         raise ValueError(
             f"Complex data not supported: {name} is complex; stack real and imaginary parts, with "
             "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
     if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
         raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it with {name}.astype(float)")
-    if matrix.dtype not in (np.float32, np.float64):
-        matrix = matrix.astype(np.float64)
-    if matrix.ndim != 2:
+    if matrix.dtype not in (np.float32, np.float64, np.complex64, np.complex128):
+        matrix = matrix.astype(np.complex128 if np.iscomplexobj(matrix) else np.float64)
+    if matrix.ndim not in dimensions:
         hint = f"; for a single row pass {_code(name, '[None, :]')}" if matrix.ndim == 1 else ""
-        raise ValueError(f"{name} must be 2-D, got shape {matrix.shape}{hint}")
+        raise ValueError(f"{name} must be {' or '.join(f'{d}-D' for d in dimensions)}, got shape {matrix.shape}{hint}")
     if not np.isfinite(matrix).all():
         raise ValueError(f"{name} holds {first_not_finite(matrix)}; remove or fill such values")
     return matrix
 
 
-def first_not_finite(matrix: FloatArray, start: int = 0) -> str:
-    """Return value and position of the first entry of a matrix that is not finite, counting rows from `start`."""
-    row, column = np.argwhere(~np.isfinite(matrix))[0]
-    value = "NaN" if np.isnan(matrix[row, column]) else matrix[row, column]
-    return f"{value} at row {start + row}, column {column}"
+def first_not_finite(array: Array, start: int = 0) -> str:
+    """Return value and position of the first entry of an array that is not finite, counting rows from `start`."""
+    row, *snapshot, column = place = np.argwhere(~np.isfinite(array))[0]
+    value = "NaN" if np.isnan(array[tuple(place)]) else array[tuple(place)]
+    return f"{value} at row {start + row}, {f'snapshot {snapshot[0]}, ' if snapshot else ''}column {column}"
 
 
 def shape_of(array: Any, name: str) -> tuple[int, int]:
-    """Return the shape of an array without checking its entries; they are checked later."""
+    """Return the first and last length of an array without checking its entries; they are checked later."""
     shape = getattr(array, "shape", None)
-    if shape is None or len(shape) != 2:
-        shape = check_matrix(array, name).shape  # raises the right error
-    return int(shape[0]), int(shape[1])
+    if shape is None or len(shape) not in (2, 3):
+        shape = check_array(array, name, dimensions=(2, 3)).shape  # raises the right error
+    return int(shape[0]), int(shape[-1])
 
 
-def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
+def check_dictionary(Phi: Any, name: str = "Phi", *, complex_too: bool = False) -> FloatArray:
     """Check a dictionary: finite, 2-D, not empty, no zero atom; warn about duplicate atoms.
 
     Returns
     -------
-    Phi : ndarray of shape (n, m), float32 or float64
+    Phi : ndarray of shape (n, m), float32 or float64, or complex where that is allowed
         C-contiguous and writable, copied if needed: kernels would be compiled again for any other layout.
     """
-    matrix = np.require(check_matrix(Phi, name), requirements=("C", "W"))
+    matrix: Any = np.require(check_array(Phi, name, complex_too=complex_too), requirements=("C", "W"))
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
     zero = np.flatnonzero(~matrix.any(axis=0))
     if zero.size:
         raise ValueError(f"{name} has zero atoms (columns {_some(zero)}); remove them")
-    _check_range(matrix.T, name, "atom")
+    check_range(matrix.T, name, "atom")
     pairs = duplicate_atoms(matrix)
     if pairs:
         listed = ", ".join(f"{i} and {j}" for i, j in pairs[:5]) + (", …" if len(pairs) > 5 else "")
@@ -95,7 +102,8 @@ def check_dictionary(Phi: Any, name: str = "Phi") -> FloatArray:
             DuplicateAtomsWarning,
             stacklevel=3,
         )
-    return matrix
+    checked: FloatArray = matrix
+    return checked
 
 
 def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
@@ -117,7 +125,7 @@ def check_signals(Y: Any, shape: tuple[int, int], name: str = "Y") -> FloatArray
     """Check signals (N, n) against a dictionary of the given shape (n, m); report transposed input."""
     signals = check_matrix(Y, name)
     check_width((len(signals), signals.shape[1]), shape, name)
-    _check_range(signals, name, "signal")
+    check_range(signals, name, "signal")
     return signals
 
 
@@ -134,9 +142,11 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
     raise ValueError(f"{got}: {name} must have n = {n} columns, one row per signal")
 
 
-def _check_range(rows: FloatArray, name: str, what: str) -> None:
+def check_range(rows: Array, name: str, what: str) -> None:
     """Raise an error for rows whose squares would overflow or underflow."""
-    most = LARGEST[rows.dtype]
+    most = LARGEST[rows.real.dtype]
+    if np.iscomplexobj(rows):
+        rows = np.abs(rows)
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     bad = np.flatnonzero((largest > most) | ((largest > 0) & (largest < 1.0 / most)))
     if bad.size:
@@ -207,21 +217,24 @@ def check_rng(rng: RandomState) -> np.random.Generator:
     return np.random.default_rng(check_integer(rng, "rng"))
 
 
-def duplicate_atoms(Phi: FloatArray) -> list[tuple[int, int]]:
+def duplicate_atoms(Phi: Array) -> list[tuple[int, int]]:
     """List pairs (i, j), i < j, of atoms that are multiples of each other.
 
-    Atoms are scaled to norm 1 and to a positive projection on one random direction. Equal atoms have equal
+    Atoms are scaled to norm 1 and to a positive real projection on one random direction. Equal atoms have equal
     projections, so it is enough to compare neighbours in the order of the projections: O(nm + m log m).
     """
     n, m = Phi.shape
     # Scaling by the largest entry first keeps tiny and huge atoms from under- or overflowing.
     atoms = Phi / np.abs(Phi).max(axis=0)
-    atoms = atoms.astype(np.float64) / np.linalg.norm(atoms, axis=0)
+    atoms = atoms.astype(np.result_type(np.float64, Phi)) / np.linalg.norm(atoms, axis=0)
     direction = np.random.default_rng(0).standard_normal(n)
     projection = direction @ atoms
-    atoms = atoms * np.where(projection < 0, -1.0, 1.0)
+    phase = np.where(projection < 0, -1.0, 1.0)
+    if np.iscomplexobj(Phi):
+        phase = np.exp(-1j * np.angle(projection))
+    atoms = atoms * phase
     projection = np.abs(projection)
-    tolerance = DUPLICATE_TOLERANCE if Phi.dtype == np.float64 else 1e-6
+    tolerance = DUPLICATE_TOLERANCE if Phi.real.dtype == np.float64 else 1e-6
     order = np.argsort(projection, kind="stable")
     pairs = []
     for lag in range(1, m):

@@ -1,6 +1,8 @@
 """Common steps of all solvers: check, precondition, split, run on threads, transform back, return the result.
 
-A solver passes :func:`run` a function that solves a batch for one dictionary; everything else is done here.
+A solver passes :func:`run` a function that solves a batch for one dictionary; everything else is done here. A batch is
+*plain*, real signals (N, n) with free signs of atoms on their own, or it has a structure: then signals are (N, L, n),
+perhaps complex, and the atoms of every group stand side by side.
 """
 
 from __future__ import annotations
@@ -12,25 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core import joint
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
 from maxsparse._core.prepared import Form, Prepared, noise_levels
 from maxsparse._core.progress import track
+from maxsparse._core.registry import SOLVERS
+from maxsparse._core.structure import Structure, check_groups, check_structured
 from maxsparse._core.threads import over_slices, threads
-from maxsparse._core.validation import (
-    FloatArray,
-    check_dictionary,
-    check_integer,
-    check_matrix,
-    check_number,
-    check_problem,
-    check_signals,
-    shape_of,
-)
+from maxsparse._core.validation import check_array, check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
 
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
-Callback = Callable[[int, FloatArray], bool | None]
+Callback = Callable[[int, Any], bool | None]
 Rows = slice | NDArray[np.intp]
 SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # for a progress bar, which advances when a piece is finished
 CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a smooth progress bar, large enough for all threads
@@ -45,6 +41,8 @@ class Options:
     n_threads: int | None = None
     progress: bool = False
     callback: Callback | None = None
+    positive: bool = False
+    groups: ArrayLike | None = None
 
 
 @dataclass(frozen=True)
@@ -52,21 +50,33 @@ class Batch:
     """Signals that share one (preconditioned) dictionary; all arrays C-contiguous and of one dtype."""
 
     form: Form  # the dictionary, changed or not
-    Y: FloatArray  # (N, n)
-    X: FloatArray  # (N, m), zeros: the solver writes the coefficients of its Φ here
+    Y: Any  # (N, n); (N, L, n) where it has a structure, with L ≤ n unless coefficients must be non-negative
+    X: Any  # (N, m) or (N, L, m), zeros: the solver writes the coefficients of its Φ here
     rows: Rows  # their numbers in the caller's Y
     noise: float  # standard deviation of the noise on the entries of Y
     watch: Callback | None
+    structure: Structure
+    given: Callable[[Any, Rows], Any]  # coefficients as the caller knows them
 
     @property
-    def Phi(self) -> FloatArray:
+    def Phi(self) -> Any:
         """Dictionary, (n, m)."""
         return self.form.Q
 
     @property
-    def atoms(self) -> FloatArray:
+    def atoms(self) -> Any:
         """Φᵀ, (m, n)."""
         return self.form.columns
+
+    @property
+    def snapshots(self) -> int:
+        """Number of snapshots that the caller gave; Y may hold them in fewer rows."""
+        return self.structure.snapshots or 1
+
+    @property
+    def floor(self) -> float:
+        """Norm of the noise on one signal: ‖y − Φx‖ need not be smaller."""
+        return float(self.noise * np.sqrt(self.Y.shape[-1] * self.snapshots))
 
     def drive(self, advance: Callable[[int, int], object], max_iter: int, done: NDArray[np.bool_]) -> None:
         """Run iterations 0..max_iter, at once, or one at a time with a callback, until all signals are finished.
@@ -79,7 +89,8 @@ class Batch:
             return
         for t in range(max_iter):
             advance(t, t + 1)
-            if self.watch(t + 1, self.X.copy() if self.form.D is None else self.X * self.form.D) or done.all():
+            X = self.X.copy() if self.form.D is None else self.X * self.form.D
+            if self.watch(t + 1, self.given(X, self.rows)) or done.all():
                 return
 
 
@@ -101,50 +112,74 @@ def run(
     Parameters
     ----------
     method : name for the result.
-    Phi, Y : checked by :func:`check_problem`; a Φ that is prepared already saves most of the time of a small batch.
+    Phi, Y : checked by :func:`check_structured`; a Φ that is prepared already saves most of the time of a small batch.
     solve_batch : solves signals that share one dictionary.
     options : what every solver takes.
     keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
     """
-    if isinstance(Phi, Prepared):
-        prepared, signals = Phi, np.asarray(check_signals(Y, Phi.shape), dtype=Phi.Phi.dtype)
-    else:
-        dictionary, signals = check_problem(Phi, Y)
-        prepared = Prepared(dictionary)
+    prepared, data, structure = _checked(method, Phi, Y, options)
     noise = check_number(options.noise, "noise", low=0.0)
     if keep is not None:
-        keep = check_integer(keep, "sparsity", low=0, high=min(prepared.shape))
-    N, m = signals.shape[0], prepared.shape[1]
-    # Compiled code would be compiled again for a readonly or strided array.
-    signals = np.require(signals, requirements=("C", "W"))
-    coef = np.zeros((N, m), dtype=signals.dtype)
+        keep = check_integer(keep, "sparsity", low=0, high=structure.largest)
+    N, n, m = len(data), *prepared.shape
+    if structure.plain:
+        signals, rotation = data.reshape(N, n), None
+    else:
+        signals, rotation = structure.compressed(data if data.ndim == 3 else data[:, None])
+
+    def given(X: Any, rows: Rows) -> Any:
+        X = structure.restored(X if rotation is None else rotation[rows] @ X)
+        return X.reshape(*data[rows].shape[:-1], m)
+
+    coef = np.zeros((*signals.shape[:-1], m), dtype=signals.dtype)
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
     with threads(options.n_threads):
-        pieces = list(_pieces(prepared, signals, noise, options))
+        pieces = list(_pieces(prepared, data, noise, options))
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(
                 "callback= cannot be used here: these signals have different noise-to-signal ratios and are whitened "
                 "separately; pass one signal at a time, or give precondition=(W, D)"
             )
         for form, rows in track(pieces, method, options.progress):
-            changed = signals[rows] if form.W is None else times(signals[rows], form.back)
-            batch = Batch(form, changed, coef[rows], rows, form.noise(noise), options.callback)
+            changed = signals[rows]
+            if form.W is not None:
+                changed = times(changed.reshape(-1, n), form.back).reshape(*changed.shape[:-1], len(form.W))
+            batch = Batch(form, changed, coef[rows], rows, form.noise(noise), options.callback, structure, given)
             iterations[rows], converged[rows] = solve_batch(batch)
             if form.D is not None:
                 batch.X[...] *= form.D
             if not isinstance(rows, slice):
                 coef[rows] = batch.X
         atoms = prepared.plain.columns
-        if keep is not None:
-            over_slices(_keep_largest, N, signals, atoms, coef, keep)
-        residual = residual_norms(signals, atoms, coef)
-    return Result(coef, residual, iterations, converged, np.zeros(N, dtype=bool), method)
+        if structure.plain:
+            if keep is not None:
+                over_slices(_keep_largest, N, signals, atoms, coef, keep)
+            residual = residual_norms(signals, atoms, coef)
+        else:
+            if keep is not None:
+                joint.keep_largest(signals, atoms, coef, structure, keep)
+            residual = joint.residual_norms(signals, atoms, coef)
+    return Result(given(coef, slice(None)), residual, iterations, converged, np.zeros(N, dtype=bool), method)
 
 
-def _pieces(prepared: Prepared, Y: FloatArray, noise: float, options: Options) -> Iterator[tuple[Form, Rows]]:
+def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:
+    """Check a problem, refuse what the method cannot do, and prepare Φ as methods see it."""
+    known = Phi.Phi if isinstance(Phi, Prepared) else None
+    dictionary, signals, structure = check_structured(
+        Phi, Y, positive=options.positive, groups=options.groups, checked=known
+    )
+    for ability in structure.asked if method in SOLVERS else ():
+        SOLVERS.require(method, ability)
+    if known is not None and structure.labels is None and dictionary.dtype == known.dtype:
+        return Phi, signals, structure
+    start = None if structure.labels is None else structure.start
+    return Prepared(structure.arranged(dictionary), start=start), signals, structure
+
+
+def _pieces(prepared: Prepared, Y: Any, noise: float, options: Options) -> Iterator[tuple[Form, Rows]]:
     """Split the signals into pieces that share a preconditioner and fit the memory budget."""
-    N, m = Y.shape[0], prepared.shape[1]
+    N, m = Y.shape[0], prepared.shape[1] * (Y.shape[1] if Y.ndim == 3 else 1)
     most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Y.itemsize))
     if options.progress and options.callback is None:
         most = min(most, max(SMALLEST_PIECE, -(-N // SHOWN_PIECES)))
@@ -154,7 +189,7 @@ def _pieces(prepared: Prepared, Y: FloatArray, noise: float, options: Options) -
 
 
 def _forms(
-    prepared: Prepared, Y: FloatArray, noise: float, precondition: Precondition
+    prepared: Prepared, Y: Any, noise: float, precondition: Precondition
 ) -> Iterator[tuple[Form, NDArray[np.intp] | None]]:
     """Yield every form of Φ in use with the rows that use it, None for all of them."""
     if precondition is None or precondition is False:
@@ -167,13 +202,13 @@ def _forms(
         yield from ((prepared.form(level), rows) for level, rows in noise_levels(Y, noise))
 
 
-def check_preconditioner(pair: Any, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+def check_preconditioner(pair: Any, Phi: Any) -> tuple[Any, Any]:
     """Check a pair (W, D) that a caller gave for Φ."""
     n, m = Phi.shape
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ValueError(f"precondition must be True, False or a pair (W, D), got {pair!r}")
-    W = check_matrix(pair[0], "W of precondition").astype(Phi.dtype, copy=False)
-    D = np.asarray(pair[1], dtype=Phi.dtype)
+    W = check_array(pair[0], "W of precondition", complex_too=np.iscomplexobj(Phi)).astype(Phi.dtype, copy=False)
+    D = np.asarray(pair[1], dtype=Phi.real.dtype)
     if W.shape[1] != n:
         raise ValueError(f"W of precondition must have n = {n} columns, got shape {W.shape}")
     if D.shape != (m,) or not np.isfinite(D).all() or (D == 0).any():
@@ -206,11 +241,18 @@ def _keep_largest(piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any],
             X[row, chosen[l]] = x[l]
 
 
-def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: bool = False) -> NDArray[np.int64]:
-    """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None."""
-    most = min(shape_of(Phi, "Phi"))
-    if most == 0:
+def check_sparsities(
+    sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, groups: Any = None, optional: bool = False
+) -> NDArray[np.int64]:
+    """Return the number of nonzeros allowed for every signal, (N,), from one number, one per signal, or None.
+
+    It counts groups where there are any.
+    """
+    n, m = shape_of(Phi, "Phi")
+    if min(n, m) == 0:
         check_dictionary(Phi)  # raises the error for an empty Phi
+    labels = check_groups(groups, m)
+    most = min(n, m if labels is None else int(labels.max()) + 1)
     N = shape_of(Y, "Y")[0]
     if sparsity is None:
         if not optional:
@@ -229,5 +271,6 @@ def check_sparsities(sparsity: Any, Phi: ArrayLike, Y: ArrayLike, *, optional: b
         values = values.astype(np.int64)
     if N and (values.min() < 0 or values.max() > most):
         bad = values[(values < 0) | (values > most)][0]
-        raise ValueError(f"sparsity must be from 0 to min(n, m) = {most}, got {bad}")
+        what = "min(n, m)" if labels is None else "min(n, number of groups)"
+        raise ValueError(f"sparsity must be from 0 to {what} = {most}, got {bad}")
     return values

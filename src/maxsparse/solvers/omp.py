@@ -13,6 +13,7 @@ from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_number
 from maxsparse.result import Result
+from maxsparse.solvers._block_omp import block_omp
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
 
 __all__ = ["omp"]
@@ -24,7 +25,7 @@ BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more th
     "omp",
     summary="greedy, one atom at a time",
     label="OMP",
-    can=["noise", "callback"],
+    can=["noise", "positive", "groups", "callback", "complex", "snapshots"],
     good_for="speed, on an incoherent Φ and very sparse signals",
     order=10,
 )
@@ -36,6 +37,8 @@ def omp(
     tol: float = 1e-6,
     precondition: Precondition = False,
     noise: float = 0.0,
+    positive: bool = False,
+    groups: ArrayLike | None = None,
     n_threads: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -47,18 +50,24 @@ def omp(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), real or complex
         Dictionary. Atoms are not normalised; scale them to norm 1 unless other norms are intended.
-    Y : array-like of shape (N, n)
-        Signals as rows.
+    Y : array-like of shape (N, n) or (N, L, n), real or complex
+        Signals as rows; or L snapshots for each, which share one support (simultaneous OMP [2]_).
     sparsity : int, array-like of shape (N,) or None, default=None
-        Number of atoms, at most min(n, m), one for all signals or one for each. None: stop by the residual only.
+        Number of atoms (of groups, where there are any), at most min(n, m), one for all signals or one for each.
+        None: stop by the residual only.
     tol : float, default=1e-6
         Stop when :math:`\|r\|_2 \le tol \cdot \|y\|_2`, or at the noise level if that is larger.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
     noise : float, default=0.0
-        Standard deviation of the noise on every measurement: stop when :math:`\|r\|_2 \le noise \sqrt n`.
+        Standard deviation of the noise on every measurement: stop when :math:`\|r\|_2 \le noise \sqrt n`, with
+        several snapshots :math:`noise \sqrt{nL}`. Of complex noise, that of real and imaginary part together.
+    positive : bool, default=False
+        Only coefficients of at least zero: the atom with the largest positive correlation, a non-negative fit.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms; those of one label are added together, by the norm of their correlations (block OMP [3]_).
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
@@ -86,6 +95,10 @@ def omp(
     ----------
     .. [1] R. Rubinstein, M. Zibulevsky, M. Elad, "Efficient implementation of the K-SVD algorithm using batch
        orthogonal matching pursuit", Technion CS-2008-08, 2008.
+    .. [2] J. Tropp, A. Gilbert, M. Strauss, "Algorithms for simultaneous sparse approximation, part I", Signal
+       Processing 86(3), 2006.
+    .. [3] Y. Eldar, P. Kuppinger, H. Bölcskei, "Block-sparse signals: uncertainty relations and efficient recovery",
+       IEEE Trans. Signal Processing 58(6), 2010.
 
     Examples
     --------
@@ -96,13 +109,11 @@ def omp(
     True
     """
     tol = check_number(tol, "tol", low=0.0)
-    sparsities = check_sparsities(sparsity, Phi, Y, optional=True)
+    sparsities = check_sparsities(sparsity, Phi, Y, groups=groups, optional=True)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         limits = sparsities[batch.rows]
         most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
-        floor = batch.noise * np.sqrt(batch.Phi.shape[0])
-        G = batch.form.gram
         spent = np.zeros(len(batch.Y), dtype=np.int64)
         done = np.zeros(len(batch.Y), dtype=bool)
         exact = sparsity is not None
@@ -111,7 +122,9 @@ def omp(
         # runs.
         def advance(start: int, stop: int) -> None:
             atoms = np.minimum(limits, stop)
-            for first in range(0, len(batch.Y), BLOCK):
+            if not batch.structure.plain:
+                block_omp(batch, atoms, tol, spent, done)
+            for first in range(0, len(batch.Y) if batch.structure.plain else 0, BLOCK):
                 rows = slice(first, first + BLOCK)
                 Y, X = batch.Y[rows], batch.X[rows]
                 alpha = times(Y, batch.Phi)
@@ -120,11 +133,11 @@ def omp(
                     len(Y),
                     Y,
                     batch.atoms,
-                    G,
+                    batch.form.gram,
                     alpha,
                     atoms[rows],
                     tol,
-                    floor,
+                    batch.floor,
                     most,
                     X,
                     spent[rows],
@@ -135,7 +148,7 @@ def omp(
         batch.drive(advance, most, done)
         return spent, done
 
-    options = Options(precondition, noise, n_threads, progress, callback)
+    options = Options(precondition, noise, n_threads, progress, callback, positive, groups)
     return run("omp", Phi, Y, solve_batch, options)
 
 
