@@ -34,7 +34,8 @@ class Task(NamedTuple):
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     base: float  # evidence of the empty support
     variance: float  # σ²
-    slab: float  # δ
+    slab: float  # δ, or τ² where the slab has two humps
+    hump: float  # μ
     enough: float  # log posterior that ends the search
 
 

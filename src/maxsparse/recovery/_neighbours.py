@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool, start_from
+from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool
+from maxsparse.recovery._shapes import entering_mean, flip_gains_humped, settle, swap_gains_humped
 from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
 
-__all__ = ["Mass", "forget", "make_mass", "weigh"]
+__all__ = ["Mass", "forget", "is_counted", "make_mass", "weigh"]
 
 NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
 EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
@@ -26,9 +27,10 @@ TABLE = 1 << 14
 class Mass(NamedTuple):
     """What has been counted so far, in units of exp(reference)."""
 
-    total: NDArray[np.float64]  # (1,)
+    total: NDArray[np.float64]  # (2,), of all that was counted, and of what was expanded
     inclusion: NDArray[np.float64]  # (m,), sum over the supports that hold an atom
     mean: NDArray[np.float64]  # (m,), sum of posterior means
+    sizes: NDArray[np.float64]  # (most + 2,), sum over the supports of each size, at the last noise level and slab
     seen: NDArray[np.uint64]  # hash table of supports, 0 where empty
     filled: NDArray[np.int64]  # (1,), entries of that table
     best: Pool  # most probable supports, value: log probability
@@ -38,14 +40,20 @@ class Mass(NamedTuple):
 def make_mass(m: int, most: int, kept: int) -> Mass:
     """Return sums of nothing, with room for the `kept` most probable supports."""
     return Mass(
-        np.zeros(1), np.zeros(m), np.zeros(m), np.zeros(TABLE, np.uint64), np.zeros(1, np.int64), make_pool(kept, most)
+        np.zeros(2),
+        np.zeros(m),
+        np.zeros(m),
+        np.zeros(most + 2),
+        np.zeros(TABLE, np.uint64),
+        np.zeros(1, np.int64),
+        make_pool(kept, most),
     )
 
 
 @kernel()
 def forget(mass: Mass) -> None:
     """Make all sums zero."""
-    mass.total[0] = 0.0
+    mass.total[:] = 0.0
     mass.inclusion[:] = 0.0
     mass.mean[:] = 0.0
     mass.best.filled[0] = 0
@@ -64,6 +72,17 @@ def _new(mass: Mass, key: np.uint64) -> bool:
     mass.seen[slot] = key
     mass.filled[0] += 1
     return True
+
+
+@kernel()
+def is_counted(mass: Mass, key: np.uint64) -> bool:
+    """Return whether a support was met by the last enumeration."""
+    slot = np.int64(key >> np.uint64(50)) & (TABLE - 1)
+    while mass.seen[slot] != 0:
+        if mass.seen[slot] == key:
+            return True
+        slot = (slot + 1) & (TABLE - 1)
+    return False
 
 
 @kernel()
@@ -90,7 +109,7 @@ def _enter(pool: Pool, s: Sweep, leave: int, enter: int, value: float, key: np.u
 
 
 @kernel()
-def _count(mass: Mass, s: Sweep, leave: int, enter: int, weight: float) -> None:
+def _count(mass: Mass, s: Sweep, task: Task, leave: int, enter: int, weight: float) -> None:
     """Add a neighbour of the current support to the sums; its means follow from the swept rows."""
     k = s.size[0]
     inverse, own = 0.0, 0.0
@@ -100,7 +119,7 @@ def _count(mass: Mass, s: Sweep, leave: int, enter: int, weight: float) -> None:
     mean = 0.0
     if enter >= 0:
         h = s.H[leave, enter] if leave >= 0 else 0.0
-        mean = (s.u[enter] + own * inverse * h) / (s.t[enter] + inverse * h * h)
+        mean = entering_mean(task, s.t[enter] + inverse * h * h, s.u[enter] + own * inverse * h)
         mass.inclusion[enter] += weight
         mass.mean[enter] += weight * mean
     for a in range(k):
@@ -117,18 +136,19 @@ def _count(mass: Mass, s: Sweep, leave: int, enter: int, weight: float) -> None:
         mass.inclusion[j] += weight
         mass.mean[j] += weight * value
     mass.total[0] += weight
+    mass.sizes[k - int(leave >= 0) + int(enter >= 0)] += weight
 
 
 @kernel()
 def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: float) -> None:
-    """Count the current support and its neighbours; those worth it join `front`. `shift` makes values log weights."""
+    """Count the neighbours of the current support; those worth it join `front`. `shift` makes values log weights."""
     m, k = s.t.shape[0], s.size[0]
     key = hash_of(s.support, k)
-    if _new(mass, key):
-        _count(mass, s, -1, -1, math.exp(value + shift))
-        _enter(front, s, -1, -1, value, key)
     least = -shift - NEGLIGIBLE
-    flip_gains(s, task.slab, task.prior)
+    if task.hump > 0.0:
+        flip_gains_humped(s, task, least - value)
+    else:
+        flip_gains(s, task.slab, task.prior)
     for j in range(m):
         new = value + s.gains[j]
         if new > least:
@@ -136,15 +156,18 @@ def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: 
             other = key - atom_key(j) if inside else key + atom_key(j)
             if _new(mass, other):
                 leave, enter = (s.place[j], -1) if inside else (-1, j)
-                _count(mass, s, leave, enter, math.exp(new + shift))
+                _count(mass, s, task, leave, enter, math.exp(new + shift))
                 _enter(front, s, leave, enter, new, other)
     for a in range(k):
-        swap_gains(s, task.slab, a)
+        if task.hump > 0.0:
+            swap_gains_humped(s, task, a, least - value)
+        else:
+            swap_gains(s, task.slab, a)
         rest = key - atom_key(s.support[a])
         for j in range(m):
             new = value + s.gains[j]
             if new > least and _new(mass, rest + atom_key(j)):
-                _count(mass, s, a, j, math.exp(new + shift))
+                _count(mass, s, task, a, j, math.exp(new + shift))
                 _enter(front, s, a, j, new, rest + atom_key(j))
 
 
@@ -157,11 +180,12 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
     """
     mass.seen[:] = np.uint64(0)
     mass.filled[0] = 0
+    mass.sizes[:] = 0.0
     front = make_pool(mass.best.value.shape[0], task.prior.shape[0])
     for c in range(found.filled[0]):
-        value = start_from(s, task, G, found.atoms[c], found.size[c])
+        _, value = settle(s, task, G, found.atoms[c], found.size[c])
         if value > -shift - NEGLIGIBLE and _new(mass, hash_of(s.support, s.size[0])):
-            _count(mass, s, -1, -1, math.exp(value + shift))
+            _count(mass, s, task, -1, -1, math.exp(value + shift))
             _enter(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
     for _ in range(expansions):
         chosen = -1
@@ -171,7 +195,8 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
         if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
             break
         front.visits[chosen] = 1
-        value = start_from(s, task, G, front.atoms[chosen], front.size[chosen])
+        mass.total[1] += math.exp(front.value[chosen] + shift)
+        value, _ = settle(s, task, G, front.atoms[chosen], front.size[chosen])
         _expand(s, task, value, front, mass, shift)
     for c in range(front.filled[0]):
         _merge(mass.best, front, c, front.value[c] + shift)

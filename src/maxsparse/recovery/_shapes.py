@@ -1,109 +1,124 @@
-r"""Amplitudes that are not gaussian: supports weighed again under slabs with two humps.
+r"""Amplitudes that are not gaussian: a support and its neighbours under slabs with two humps.
 
 A gaussian slab expects coefficients near zero and so never rules out one more tiny atom. Real amplitudes often stay
-away from zero. Here :math:`x_i \sim \frac12 N(\mu, \tau^2) + \frac12 N(-\mu, \tau^2)` with the ratio μ/τ of a shape;
-given the signs, which the data fix wherever a coefficient matters, the evidence is gaussian again:
+away from zero. Here :math:`x_i \sim \frac12 N(\mu, \tau^2) + \frac12 N(-\mu, \tau^2)`; with :math:`\mu = 0` it is the
+gaussian slab again. Given the signs s of the coefficients on S, which the data fix wherever a coefficient matters,
+:math:`y - \mu\Phi_S s` follows the gaussian model with slab :math:`\tau^2`, so that the sweep of
+:mod:`maxsparse.recovery._sweep` serves. One more atom j, with both signs summed up, changes the evidence by
 
-.. math:: \log p(y \mid S) = -\tfrac12\log\det(I + \tau^2 \Phi_S^\top\Phi_S/\sigma^2)
-          - \tfrac12\left(y^\top y/\sigma^2 + k\mu^2/\tau^2 - r^\top A^{-1} r\right) - k \log 2,
+.. math:: \tfrac12 u_j^2/t_j - \tfrac12\log(\tau^2 t_j) - \tfrac12(\mu/\tau)^2(1 - w_j)
+          + \log\cosh(\mu w_j u_j), \quad w_j = 1/(\tau^2 t_j),
 
-with :math:`A = \Phi_S^\top\Phi_S/\sigma^2 + I/\tau^2` and :math:`r = \Phi_S^\top y/\sigma^2 + \mu s/\tau^2`. Shapes are
-equally likely before the data; a signal with many nonzeros soon decides between them.
+and one atom i less, whose posterior mean and variance are :math:`x_i` and :math:`t_i`, by
+:math:`\frac12\log(\tau^2/t_i) - \frac12 x_i^2/t_i + \frac12(\mu/\tau)^2 + \log 2`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import cholesky, cholesky_solve
-from maxsparse.recovery._climb import Task
-from maxsparse.recovery._neighbours import NEGLIGIBLE, Mass
+from maxsparse.recovery._climb import Task, start_from
+from maxsparse.recovery._sweep import Sweep
 
-__all__ = ["reweigh"]
+__all__ = ["LOG2", "entering_gain", "entering_mean", "flip_gains_humped", "settle", "swap_gains_humped"]
 
-RATIOS = (2.5, 8.0)  # μ/τ: amplitudes like U[.1, .5] or N(.3, .1); and nearly equal ones
-SCALES = (0.5, 0.7, 1.0, 1.4, 2.0)  # factors of the slab's variance
-
-
-class Fit(NamedTuple):
-    """Scratch for one support."""
-
-    A: NDArray[np.float64]  # (most, most)
-    x: NDArray[np.float64]  # (most,)
-    signs: NDArray[np.float64]  # (most,)
-    r: NDArray[np.float64]  # (most,)
-    mean: NDArray[np.float64]  # (most,), average over scales
+LOG2 = math.log(2.0)
 
 
 @kernel()
-def _evidence(fit: Fit, task: Task, G: NDArray[Any], atoms: NDArray[Any], k: int, mu: float, tau2: float) -> float:
-    """Return the log evidence up to what all shapes share, and leave the posterior mean in `x`."""
-    for a in range(k):
-        for b in range(a + 1):
-            fit.A[a, b] = G[atoms[a], atoms[b]] / task.variance
-        fit.A[a, a] += 1.0 / tau2
-        fit.r[a] = task.b[atoms[a]] / task.variance + mu * fit.signs[a] / tau2
-        fit.x[a] = fit.r[a]
-    if not cholesky(fit.A, k):
-        return -np.inf
-    cholesky_solve(fit.A, k, fit.x)
-    value = -0.5 * k * (math.log(tau2) + mu * mu / tau2)
-    for a in range(k):
-        value += 0.5 * fit.r[a] * fit.x[a] - math.log(fit.A[a, a])
+def settle(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], size: int) -> tuple[float, float]:
+    """Make `atoms` the support; leave the posterior means in u.
+
+    Returns
+    -------
+    fixed, summed : float
+        Log posterior with the most probable sign of every coefficient, and with the other sign of each allowed too.
+    """
+    mu, tau2 = task.hump, task.slab
+    if mu == 0.0:
+        value = start_from(s, task, G, atoms, size)
+        return value, value
+    plain = Task(task.b, task.odds, task.prior, task.base, task.variance, tau2 + mu * mu, 0.0, task.enough)
+    start_from(s, plain, G, atoms, size)
+    signs = np.empty(size)
+    for a in range(size):
+        signs[a] = 1.0 if s.u[atoms[a]] > 0 else -1.0
+    b = task.b.copy()
+    shift = 0.0
+    for a in range(size):
+        row, f = G[atoms[a]], mu * signs[a]
+        for j in range(b.shape[0]):
+            b[j] -= f * row[j]
+    for a in range(size):
+        shift += 0.5 * mu * signs[a] * (task.b[atoms[a]] + b[atoms[a]])
+    base = task.base + shift / task.variance
+    moved = Task(b, task.odds, task.prior, base, task.variance, tau2, mu, task.enough)
+    value = start_from(s, moved, G, atoms, size) - size * LOG2
+    others = 0.0
+    for a in range(size):
+        i = atoms[a]
+        s.u[i] += mu * signs[a]
+        ratio = mu / tau2
+        others += math.exp(min(0.0, 2.0 * ratio * (ratio * s.t[i] - signs[a] * s.u[i])))
+    return value, value + math.log1p(others)
+
+
+@kernel()
+def _log_cosh(z: float) -> float:
+    z = abs(z)
+    value: float = z - LOG2 + math.log1p(math.exp(-2.0 * z))
     return value
 
 
 @kernel()
-def _shape(fit: Fit, task: Task, G: NDArray[Any], atoms: NDArray[Any], k: int, slab: float, ratio: float) -> float:
-    """Return the log evidence of a shape, averaged over scales; add the posterior means to `mean`, likewise."""
-    best, total = -np.inf, 0.0
-    for scale in SCALES:
-        tau2 = slab * scale / (1.0 + ratio * ratio)
-        value = _evidence(fit, task, G, atoms, k, ratio * math.sqrt(tau2), tau2)
-        if value > best:
-            old = math.exp(best - value)
-            best, total = value, total * old
-            for a in range(k):
-                fit.mean[a] *= old
-        weight = math.exp(value - best)
-        total += weight
-        for a in range(k):
-            fit.mean[a] += weight * fit.x[a]
-    for a in range(k):
-        fit.mean[a] /= total
-    return best + math.log(total)
+def entering_gain(t: float, u: float, mu: float, tau2: float, least: float) -> float:
+    """Return the gain of an atom that enters; −∞ where a bound says that it is below `least`."""
+    w = 1.0 / (tau2 * t)
+    rough = 0.5 * u * u / t - 0.5 * mu * mu / tau2 * (1.0 - w)
+    if rough + abs(mu * w * u) < least:
+        return -np.inf
+    gain: float = rough + 0.5 * math.log(w) + _log_cosh(mu * w * u)
+    return gain
 
 
 @kernel()
-def reweigh(task: Task, G: NDArray[Any], slab: float, mass: Mass) -> None:
-    """Add the other shapes to the sums, for the supports listed; the rest of the gaussian's mass stays as it is."""
-    best, most = mass.best, mass.best.atoms.shape[1]
-    fit = Fit(np.empty((most, most)), np.empty(most), np.empty(most), np.empty(most), np.empty(most))
-    highest = -np.inf
-    for c in range(best.filled[0]):
-        highest = max(highest, best.value[c])
-    for c in range(best.filled[0]):
-        k, atoms = best.size[c], best.atoms[c]
-        if best.value[c] < highest - 2.0 * NEGLIGIBLE:
-            continue
-        fit.signs[:k] = 0.0
-        fit.mean[:k] = 0.0
-        gaussian = _shape(fit, task, G, atoms, k, slab, 0.0)
-        for a in range(k):
-            fit.signs[a] = 1.0 if fit.mean[a] > 0 else -1.0
-        more = 0.0
-        for ratio in RATIOS:
-            fit.mean[:k] = 0.0
-            factor = math.exp(min(_shape(fit, task, G, atoms, k, slab, ratio) - k * math.log(2.0) - gaussian, 600.0))
-            more += factor
-            weight = factor * math.exp(best.value[c])
-            for a in range(k):
-                mass.inclusion[atoms[a]] += weight
-                mass.mean[atoms[a]] += weight * fit.mean[a]
-            mass.total[0] += weight
-        best.value[c] += math.log(1.0 + more)
+def flip_gains_humped(s: Sweep, task: Task, least: float) -> None:
+    """Set gains_j to the change of the log posterior by adding or removing j, where it may be above `least`."""
+    mu, tau2, prior = task.hump, task.slab, task.prior
+    m, k = s.t.shape[0], s.size[0]
+    more = prior[k + 1] - prior[k] if k + 1 < prior.shape[0] else -np.inf
+    for j in range(m):
+        s.gains[j] = entering_gain(s.t[j], s.u[j], mu, tau2, least - more) + more
+    for a in range(k):
+        i = s.support[a]
+        less = 0.5 * (math.log(tau2 / s.t[i]) - s.u[i] * s.u[i] / s.t[i] + mu * mu / tau2) + LOG2
+        s.gains[i] = less + prior[k - 1] - prior[k]
+
+
+@kernel()
+def swap_gains_humped(s: Sweep, task: Task, a: int, least: float) -> None:
+    """Set gains_j to the change by exchanging the a-th atom of the support for j, where it may be above `least`."""
+    mu, tau2 = task.hump, task.slab
+    m, i = s.t.shape[0], s.support[a]
+    inverse = 1.0 / s.t[i]
+    f = s.u[i] * inverse
+    loss = 0.5 * (math.log(tau2 * inverse) - s.u[i] * f + mu * mu / tau2) + LOG2
+    row = s.H[a]
+    for j in range(m):
+        t, u = s.t[j] + inverse * row[j] * row[j], s.u[j] + f * row[j]
+        s.gains[j] = entering_gain(t, u, mu, tau2, least - loss) + loss
+    for b in range(s.size[0]):
+        s.gains[s.support[b]] = -np.inf
+
+
+@kernel()
+def entering_mean(task: Task, t: float, u: float) -> float:
+    """Return the posterior mean of an atom that enters."""
+    w = 1.0 / (task.slab * t)
+    mean: float = u / t + task.hump * w * math.tanh(task.hump * w * u)
+    return mean

@@ -20,18 +20,22 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
+from maxsparse.recovery._chain import Chain, begin, jump, list_jumps, make_chain, note_time
 from maxsparse.recovery._climb import Pool, Task, climb, keep, make_pool, search_signal, start_from
 from maxsparse.recovery._neighbours import Mass, forget, make_mass, weigh
-from maxsparse.recovery._shapes import reweigh
+from maxsparse.recovery._shapes import settle
 from maxsparse.recovery._sweep import Sweep, make_sweep
-from maxsparse.recovery._tableau import start_random
+from maxsparse.recovery._tableau import random_unit, start_random
+from maxsparse.recovery.law import Law, usual_law
 
-__all__ = ["Candidates", "climbs_of", "noisy_search", "size_prior"]
+__all__ = ["Candidates", "climbs_of", "noisy_search"]
 
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
 EXPANSIONS = (4, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
+STEPS, STEP_WORK = (100, 200), 2_000_000  # of a chain, likewise
+COMPLETE = 0.7  # share of the probability whose neighbours were all counted that makes a chain needless
 MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
 SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
@@ -39,7 +43,6 @@ SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 CLIMB_NANOSECONDS = 8.0  # of one climb, per measurement and atom; measured at 20×100 and 64×256
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
-SLABS = np.log(np.array([0.35, 1.0, 2.9]))  # factors of δ over which probabilities are averaged
 
 
 class Shared(NamedTuple):
@@ -48,7 +51,8 @@ class Shared(NamedTuple):
     G: NDArray[np.float64]  # (m, m), QᵀQ
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
-    grid: NDArray[np.float64]  # (P, 3): log factors of σ² and δ, log weight
+    grid: NDArray[np.float64]  # (P, 4): log factors of σ² and δ, ratio μ/τ, log weight
+    slab: float  # δ, or 0 where every signal has its own
 
 
 class Signals(NamedTuple):
@@ -61,6 +65,25 @@ class Signals(NamedTuple):
     suggested: NDArray[np.bool_]  # (N, C, m), supports to begin with
 
 
+class Work(NamedTuple):
+    """How much is spent on probabilities."""
+
+    expansions: int
+    steps: int
+
+
+class Room(NamedTuple):
+    """Memory for one signal at a time."""
+
+    s: Sweep
+    pool: Pool
+    mass: Mass
+    aside: Mass
+    chain: Chain
+    inclusion: NDArray[np.float64]  # (m,)
+    mean: NDArray[np.float64]  # (m,)
+
+
 class Out(NamedTuple):
     """Where the answers go."""
 
@@ -70,7 +93,9 @@ class Out(NamedTuple):
     inclusion: NDArray[np.float64]  # (N, m)
     mean: NDArray[np.float64]  # (N, m)
     level: NDArray[np.float64]  # (N, 2), σ² and δ
+    evidence: NDArray[np.float64]  # (N, P, most + 1) or empty: log evidence by noise level, slab and size
     starts: NDArray[np.int64]  # (N,)
+    share: NDArray[np.float64]  # (N,), of the probability that was enumerated
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +117,10 @@ class Candidates:
         Learned variance δ of the coefficients of atoms of norm 1.
     starts : ndarray of shape (N,), int
         Climbs that were made.
+    share : ndarray of shape (N,)
+        Share of all probability, by estimate, on the supports that were enumerated.
+    evidence : ndarray of shape (N, P, most + 1)
+        Log probability of the signal with each slab and size, if it was requested.
     """
 
     probability: NDArray[np.float64]
@@ -101,6 +130,8 @@ class Candidates:
     mean: NDArray[np.float64]
     slab: NDArray[np.float64]
     starts: NDArray[np.int64]
+    share: NDArray[np.float64]
+    evidence: NDArray[np.float64]
 
     def support(self) -> NDArray[np.bool_]:
         """Return the most probable support of every signal, (N, m)."""
@@ -117,12 +148,6 @@ def climbs_of(sets: int, milliseconds: float, n: int, m: int) -> int:
     return int(min(milliseconds, sets / SETS_PER_MILLISECOND) / per_climb) if sets > 0 else 0
 
 
-def size_prior(m: int, most: int) -> NDArray[np.float64]:
-    """Return the log probability of one support of each size 0..most, sizes being equally likely."""
-    choices = [math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1) for k in range(most + 1)]
-    return -np.array(choices) - math.log(most + 1)
-
-
 def noisy_search(
     Q: FloatArray,
     Z: FloatArray,
@@ -131,8 +156,10 @@ def noisy_search(
     *,
     starts: int,
     candidates: tuple[NDArray[np.bool_], ...] = (),
+    law: Law | None = None,
     spread: float = 0.0,
     seed: int = 0,
+    evidence: bool = False,
 ) -> Candidates:
     """Search for the most probable supports.
 
@@ -150,10 +177,14 @@ def noisy_search(
         Most climbs per signal.
     candidates : tuple of ndarray of shape (N, m), bool
         Supports that other methods found. The answer is never less probable than any of them.
+    law : Law, optional
+        What is expected of the coefficients; by default what is usual.
     spread : float, default=0.0
         Standard deviation of log σ² where it was estimated: probabilities are averaged over it.
     seed : int, default=0
         What is found depends on the seed, the signal, its scores and candidates alone.
+    evidence : bool, default=False
+        Whether to keep the evidence by slab and size, from which a law is learned.
 
     Returns
     -------
@@ -167,7 +198,9 @@ def noisy_search(
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
     spectrum, basis = np.linalg.eigh(atoms @ atoms.T)
-    shared = Shared(np.empty((0, 0)), size_prior(m, most), np.maximum(spectrum, 0.0), _grid(spread))
+    law = usual_law(most) if law is None else law
+    grid = _grid(law, spread)
+    shared = Shared(np.empty((0, 0)), law.prior(m), np.maximum(spectrum, 0.0), grid, law.slab)
     signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, suggested)
     out = Out(
         np.full((N, KEPT), -np.inf),
@@ -176,13 +209,19 @@ def noisy_search(
         np.zeros((N, m)),
         np.zeros((N, m)),
         np.stack([variance, np.zeros(N)], axis=1),
+        np.full((N, len(grid), most + 1) if evidence else (N, 0, most + 1), -np.inf),
         np.zeros(N, np.int64),
+        np.ones(N),
     )
     # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
     run = _search_rows if m <= max(MOST_ATOMS, 2 * n) else _restricted_rows
     shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is _search_rows else atoms)
-    expansions = int(np.clip(EXPANSION_WORK // (n * min(m, MOST_ATOMS)), *EXPANSIONS))
-    over_slices(run, N, shared, signals, starts, expansions, np.uint64(seed), out)
+    cost = n * min(m, MOST_ATOMS)
+    work = Work(
+        int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
+        int(np.clip(STEP_WORK // cost, *STEPS)) if not evidence else 0,
+    )
+    over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
     order = np.argsort(-out.value, axis=1, kind="stable")
     return Candidates(
         np.exp(np.take_along_axis(out.value, order, axis=1)),
@@ -192,19 +231,29 @@ def noisy_search(
         out.mean,
         out.level[:, 1].copy(),
         out.starts,
+        out.share,
+        out.evidence,
     )
 
 
-def _grid(spread: float) -> NDArray[np.float64]:
-    """Return log factors of σ² and δ and log weights, (P, 3); three points match a normal log σ² to fourth order."""
+def _grid(law: Law, spread: float) -> NDArray[np.float64]:
+    """Return log factors of σ² and δ, ratios and log weights, (P, 4).
+
+    Three levels of σ² match a normal distribution of its logarithm to fourth order.
+    """
     points = spread * math.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]) if spread > 0 else np.zeros(1)
     weights = np.log([1 / 6, 2 / 3, 1 / 6]) if spread > 0 else np.zeros(1)
-    rows = [(v, d, w - math.log(len(SLABS))) for v, w in zip(points, weights, strict=True) for d in SLABS]
-    return np.array(rows)
+    return np.array(
+        [
+            (v, factor, ratio, w + weight)
+            for v, w in zip(points, weights, strict=True)
+            for factor, ratio, weight in law.shapes
+        ]
+    )
 
 
 def _restricted_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
+    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, work: Work, seed: np.uint64, out: Out
 ) -> None:
     """Search every signal on the atoms that are suggested, score best or correlate best; `shared.G` is Q itself."""
     Q = shared.G
@@ -226,7 +275,7 @@ def _restricted_rows(
         inclusion, mean = np.zeros((1, count)), np.zeros((1, count))
         views: list[Any] = [array[one] for array in out]
         local = Out(*views)._replace(inclusion=inclusion, mean=mean)
-        _search_rows(0, 1, shared._replace(G=part.T @ part), own, starts, expansions, seed, local)
+        _search_rows(0, 1, shared._replace(G=part.T @ part), own, starts, work, seed, local)
         out.atoms[row] = chosen[out.atoms[row]]
         out.inclusion[row, chosen], out.mean[row, chosen] = inclusion[0], mean[0]
 
@@ -240,11 +289,13 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.intp]:
 
 @kernel()
 def _search_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
+    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, work: Work, seed: np.uint64, out: Out
 ) -> None:
     N, m = signals.B.shape
     n, most = signals.Z.shape[1], shared.prior.shape[0] - 1
     s, pool, mass = make_sweep(m, most + 1), make_pool(POOL, most), make_mass(m, most, KEPT)
+    aside, chain = make_mass(m, most, KEPT), make_chain(m, most)
+    room = Room(s, pool, mass, aside, chain, np.empty(m), np.empty(m))
     state, soft = np.empty(1, np.uint64), np.empty(m)
     sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
     for row in range(piece, N, pieces):
@@ -254,8 +305,8 @@ def _search_rows(
         task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
         out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
         out.level[row, 1] = _slab_of(s, pool, task, shared.G)
-        forget(mass)
-        _average(s, pool, task, shared, out.level[row, 1], mass, expansions)
+        slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]
+        _average(room, task, shared, slab, work, state, out, row)
         _write(mass, out, row)
 
 
@@ -271,7 +322,7 @@ def _make_task(
         total = variance + share * shared.spectrum[i]
         base -= 0.5 * (math.log(variance) + energy[i] / variance)
         dense -= 0.5 * (math.log(total) + energy[i] / total)
-    return Task(b, soft, shared.prior, base, variance, slab, dense)
+    return Task(b, soft, shared.prior, base, variance, slab, 0.0, dense)
 
 
 @kernel()
@@ -324,30 +375,91 @@ def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
 
 
 @kernel()
-def _average(s: Sweep, pool: Pool, task: Task, shared: Shared, slab: float, mass: Mass, expansions: int) -> None:
+def _at(task: Task, shared: Shared, slab: float, p: int) -> Task:
+    """Return the task at the p-th noise level and slab."""
+    base, variance = _level(task, shared.spectrum.shape[0], shared.grid[p, 0])
+    ratio = shared.grid[p, 2]
+    tau2 = slab * math.exp(shared.grid[p, 1]) / (1.0 + ratio * ratio)
+    return Task(task.b, task.odds, task.prior, base, variance, tau2, ratio * math.sqrt(tau2), task.enough)
+
+
+@kernel()
+def _level(task: Task, n: int, log_factor: float) -> tuple[float, float]:
+    """Return the evidence of the empty support and σ² at another noise level."""
+    quadratic = -2.0 * task.base - n * math.log(task.variance)  # yᵀy/σ²
+    variance = task.variance * math.exp(log_factor)
+    base = -0.5 * (n * math.log(variance) + quadratic * task.variance / variance)
+    return base, variance
+
+
+@kernel()
+def _average(
+    r: Room, task: Task, shared: Shared, slab: float, work: Work, state: NDArray[Any], out: Out, row: int
+) -> None:
     """Sum over noise levels and slabs; then make the sums probabilities."""
     P = shared.grid.shape[0]
-    n = shared.spectrum.shape[0]
-    quadratic = -2.0 * task.base - n * math.log(task.variance)  # yᵀy/σ²
-    reference = -np.inf
-    for step in range(2):  # first the reference, then the sums
-        for p in range(P):
-            variance = task.variance * math.exp(shared.grid[p, 0])
-            base = -0.5 * (n * math.log(variance) + quadratic * task.variance / variance)
-            own = Task(task.b, task.odds, task.prior, base, variance, slab * math.exp(shared.grid[p, 1]), task.enough)
-            if step == 0:
-                for c in range(pool.filled[0]):
-                    value = start_from(s, own, shared.G, pool.atoms[c], pool.size[c])
-                    reference = max(reference, value + shared.grid[p, 2])
-            else:
-                weigh(s, own, shared.G, pool, mass, shared.grid[p, 2] - reference, expansions)
-    reweigh(task, shared.G, slab, mass)
-    total = mass.total[0]
-    for j in range(mass.mean.shape[0]):
-        mass.mean[j] /= total
-        mass.inclusion[j] /= total
-    for c in range(mass.best.filled[0]):
-        mass.best.value[c] -= math.log(total)
+    reference, best, level = -np.inf, 0, 0.0
+    for p in range(P):
+        own = _at(task, shared, slab, p)
+        for c in range(r.pool.filled[0]):
+            _, value = settle(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c])
+            if value + shared.grid[p, 3] > reference:
+                reference, best, level = value + shared.grid[p, 3], c, shared.grid[p, 0]
+    forget(r.mass)
+    for p in range(P):
+        weigh(r.s, _at(task, shared, slab, p), shared.G, r.pool, r.mass, shared.grid[p, 3] - reference, work.expansions)
+        for k in range(out.evidence.shape[2] if out.evidence.shape[1] > 0 else 0):
+            out.evidence[row, p, k] = math.log(max(r.mass.sizes[k], 1e-300)) + reference
+    share = _enumerated(r, task, shared, slab, level, best, work, state)
+    out.share[row] = share
+    total = r.mass.total[0] / share
+    for j in range(r.mass.mean.shape[0]):
+        r.mass.mean[j] /= total
+        r.mass.inclusion[j] /= total
+        if share < 1.0:
+            r.mass.mean[j] += r.mean[j]
+            r.mass.inclusion[j] += r.inclusion[j]
+    for c in range(r.mass.best.filled[0]):
+        r.mass.best.value[c] -= math.log(total)
+
+
+@kernel()
+def _enumerated(
+    r: Room, task: Task, shared: Shared, slab: float, level: float, best: int, work: Work, state: NDArray[Any]
+) -> float:
+    """Return the share of the probability that enumeration counts, under the gaussian slab.
+
+    Where it is not all of it, a chain says how much, and leaves the time that it spent outside in `inclusion` and
+    `mean`, divided by all that time.
+    """
+    base, variance = _level(task, shared.spectrum.shape[0], level)
+    own = Task(task.b, task.odds, task.prior, base, variance, slab, 0.0, task.enough)
+    highest = -np.inf
+    for c in range(r.pool.filled[0]):
+        highest = max(highest, start_from(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c]))
+    forget(r.aside)
+    weigh(r.s, own, shared.G, r.pool, r.aside, -highest, work.expansions)
+    if r.aside.total[1] > COMPLETE * r.aside.total[0]:
+        return 1.0
+    begin(r.chain, r.s, own, shared.G, r.pool.atoms[best], r.pool.size[best])
+    r.inclusion[:] = 0.0
+    r.mean[:] = 0.0
+    for step in range(-(work.steps // 5), work.steps):
+        count, rate = list_jumps(r.chain, r.s, own)
+        if count == 0:  # no neighbour to speak of: nothing is missed
+            return 1.0
+        if step >= 0 and not note_time(r.chain, r.aside, 1.0 / rate):
+            for a in range(r.s.size[0]):
+                i = r.s.support[a]
+                r.inclusion[i] += 1.0 / rate
+                r.mean[i] += r.s.u[i] / rate
+        jump(r.chain, r.s, own, shared.G, count, rate * random_unit(state))
+    whole = r.chain.time[0] + r.chain.time[1]
+    for j in range(r.mean.shape[0]):
+        r.inclusion[j] /= whole
+        r.mean[j] /= whole
+    share: float = max(r.chain.time[1] / whole, 0.5 / work.steps)
+    return share
 
 
 @kernel()

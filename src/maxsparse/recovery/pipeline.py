@@ -22,8 +22,9 @@ from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.bounds import noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify_rows
 from maxsparse.recovery.decode import best_guess, decode_exact, fit_supports
+from maxsparse.recovery.law import Law, learn_law
 from maxsparse.recovery.noise import Noise
-from maxsparse.recovery.noisy_search import climbs_of, noisy_search
+from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import SearchBudget, search
 from maxsparse.solvers import omp, vamp
@@ -68,6 +69,8 @@ class Pipeline:
         Milliseconds per signal to spend on proven bounds, with noise.
     progress : bool
         Show bars on a terminal.
+    law : Law, optional
+        What is expected of the coefficients, with noise; by default what is usual.
     """
 
     prepared: Prepared
@@ -79,6 +82,7 @@ class Pipeline:
     easy_first: bool = True
     prove: float = 0.0
     progress: bool = False
+    law: Law | None = None
 
     def __call__(self, Y: NDArray[np.float64], out: Recovery) -> Posterior | None:
         """Recover signals (N, n); write to the arrays of `out`. Return the supports that were found, with noise."""
@@ -185,17 +189,8 @@ class Pipeline:
         self, changed: Prepared, Y: FloatArray, Z: FloatArray, scores: NDArray[Any], rows: slice, out: Recovery
     ) -> Posterior:
         n, m = changed.shape
-        sigma = self.noise.sigma
-        starts = climbs_of(self.budget.sets, self.budget.milliseconds, n, m)
-        answer = noisy_search(
-            changed.Phi / changed.norms,
-            Z,
-            scores,
-            np.full(len(Z), sigma**2),
-            starts=starts,
-            candidates=self._suggestions(changed, Z),
-            seed=self.seed,
-        )
+        sigma, starts = self.noise.sigma, self._starts(changed)
+        answer = self._search_noisy(changed, Z, scores, self._suggestions(changed, Z), self.law)
         support = answer.support()
         X = fit_supports(changed.plain.columns, Z, support)
         out.coef[rows], out.residual[rows] = X, residual_norms(Y, self.problem.atoms, X)
@@ -207,6 +202,43 @@ class Pipeline:
         out.upper[rows] = np.where(inside, np.count_nonzero(support, axis=1), m + 1)
         out.lower[rows] = np.linalg.norm(Z, axis=1) > noise_radius(n, sigma)
         return Posterior.of(answer.probability, answer.size, answer.atoms)
+
+    def _starts(self, changed: Prepared) -> int:
+        return climbs_of(self.budget.sets, self.budget.milliseconds, *changed.shape)
+
+    def _search_noisy(
+        self,
+        changed: Prepared,
+        Z: FloatArray,
+        scores: NDArray[Any],
+        candidates: tuple[NDArray[np.bool_], ...],
+        law: Law | None,
+        evidence: bool = False,
+    ) -> Candidates:
+        """Search signals (N, n) in coordinates in which the noise is white."""
+        return noisy_search(
+            changed.Phi / changed.norms,
+            Z,
+            scores,
+            np.full(len(Z), self.noise.sigma**2),
+            starts=self._starts(changed),
+            candidates=candidates,
+            law=law,
+            seed=self.seed,
+            evidence=evidence,
+        )
+
+    def learn(self, Y: NDArray[np.float64]) -> Law:
+        """Learn from signals (N, n) how many nonzeros there are, how large, and of which shape."""
+        L, sigma = self.noise.whitener, self.noise.sigma
+        changed = self.prepared if L is None else self.prepared.changed(L)
+        Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
+        scores, candidates = np.asarray(self.scorer(Z, sigma)), self._suggestions(changed, Z)
+        n, m = changed.shape
+        return learn_law(
+            lambda law, evidence: self._search_noisy(changed, Z, scores, candidates, law, evidence),
+            max(1, min(n - 1, m)),
+        )
 
     def _suggestions(self, changed: Prepared, Z: FloatArray) -> tuple[NDArray[np.bool_], ...]:
         """Return supports of classical methods; the search never answers with a less probable one."""
