@@ -49,11 +49,13 @@ def test_the_cache_is_used_and_a_foreign_network_refused(trained, tmp_path, monk
 
 def test_a_training_that_was_stopped_leaves_no_network(tmp_path, monkeypatch):
     monkeypatch.setenv("MAXSPARSE_CACHE", str(tmp_path))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     asked = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))  # Ctrl-C, a second into the training
     asked.start()
     with pytest.raises(KeyboardInterrupt):
         network(np.ones((2, 8)), LIGHTS, minutes=5.0, device="cpu")
     asked.join()
+    signal.signal(signal.SIGINT, before)
     assert list(tmp_path.iterdir()) == []
 
 

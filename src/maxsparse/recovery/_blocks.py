@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
+from maxsparse._core.linalg import copy_into
 from maxsparse.recovery._distances import (
     OVERHEAD,
     LastGroups,
-    copy_into,
     distances_to_atoms,
     distances_to_groups,
     eliminate,

@@ -48,13 +48,6 @@ def last_cost(d: float, s: float, later: float) -> float:
     return OVERHEAD + later * d * (2.0 if s == 1 else s * s + 3.0 * s)
 
 
-@kernel(inline=True)
-def copy_into(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy to the beginning of `target`; an assignment to a slice takes many times as long to compile."""
-    for i in range(source.shape[0]):
-        target[i] = source[i]
-
-
 @kernel(fast=True)
 def length2(r: NDArray[Any], q: int) -> float:
     total = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.consensus import lit_level
 from maxsparse.stereo.fitting.fit import Fit
 from maxsparse.stereo.fitting.kernels import fit as fit_readings
-from maxsparse.stereo.fitting.neighbours import lay_out
+from maxsparse.stereo.fitting.neighbours import Grid, lay_out
 from maxsparse.stereo.material import Material
 
 __all__ = ["refit_evenly"]
@@ -70,7 +70,7 @@ def refit_evenly(
     """
     if material.scatter > CLEAN or not len(readings):
         return before
-    place, rows, columns = lay_out(mask)
+    grid = lay_out(mask)
     scaled = np.ascontiguousarray(before.normals * before.albedo[:, None], dtype=np.float64)
     known = np.linalg.norm(scaled, axis=1) > 0
     if not known.any():
@@ -88,27 +88,23 @@ def refit_evenly(
             raw = np.maximum(readings[chunk], 0.0).astype(np.float64)
             lit = raw > lit_level(raw)[:, None]
             matt = material.divided_out(raw, lights, normals[chunk])
-            over_slices(
-                _refit_rows,
-                len(matt),
-                matt,
-                lights,
-                lit,
-                rows[chunk],
-                columns[chunk],
-                place,
-                scaled,
-                logs,
-                sure,
-                sigma,
-                out[chunk],
-            )
+            around = _Surroundings(Grid(grid.place, grid.rows[chunk], grid.columns[chunk]), scaled, logs, sure)
+            over_slices(_refit_rows, len(matt), matt, lights, lit, around, sigma, out[chunk])
             error = matt - np.maximum(out[chunk] @ lights.T, 0.0)
             allowed = sigma * np.linalg.norm(out[chunk], axis=1, keepdims=True)
             inliers[chunk] = lit & (error < TOO_BRIGHT * allowed) & (error > -TOO_DARK * allowed)
         scaled = out
     fit = Fit.from_scaled(scaled, inliers, before.confidence)
     return replace(fit, rivals=before.rivals)
+
+
+class _Surroundings(NamedTuple):
+    """Positions of a chunk's pixels, and what is known of all pixels."""
+
+    grid: Grid
+    scaled: NDArray[np.float64]  # (P, 3), normals times albedo
+    logs: NDArray[np.float64]  # (P,), of the albedo
+    sure: NDArray[np.bool_]  # (P,)
 
 
 @kernel()
@@ -118,16 +114,13 @@ def _refit_rows(
     o: NDArray[Any],
     L: NDArray[Any],
     lit: NDArray[Any],
-    rows: NDArray[Any],
-    columns: NDArray[Any],
-    place: NDArray[Any],
-    scaled: NDArray[Any],
-    logs: NDArray[Any],
-    sure: NDArray[Any],
+    surroundings: _Surroundings,
     sigma: float,
     out: NDArray[Any],
 ) -> None:
     P, q = o.shape
+    place, rows, columns = surroundings.grid
+    scaled, logs, sure = surroundings.scaled, surroundings.logs, surroundings.sure
     # One more light, along the normal: the reading under it would be the albedo.
     more_lights, more, weights = np.empty((q + 1, 3)), np.empty(q + 1), np.empty(q + 1)
     for i in range(q):

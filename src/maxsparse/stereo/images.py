@@ -70,12 +70,13 @@ def _read_opencv(path: Path) -> NDArray[Any]:
     os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
     with needs(f"reading {path.suffix.lower()} files"):
         import cv2
+    set_log_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel  # OpenCV 4, 5
+    level = set_log_level(0)  # silent
     # Decoding from memory allows any characters in file names.
-    level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
         image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     finally:
-        cv2.utils.logging.setLogLevel(level)
+        set_log_level(level)
     if image is None:
         raise ValueError("it cannot be decoded")
     if image.dtype not in (np.uint8, np.uint16, np.float32):

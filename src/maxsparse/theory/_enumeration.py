@@ -6,7 +6,7 @@ O(k²) instead of O(k³).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,19 +43,18 @@ def _push(
     G: NDArray[Any],
     S: NDArray[Any],
     depth: int,
-    atom: int,
     bound: float,
     sign: float,
     slack: float,
     L: NDArray[Any],
     best: NDArray[Any],
 ) -> float:
-    """Add an atom to S and return the bound that now holds: a larger λ_max (sign 1) or a smaller λ_min (sign −1).
+    """Take S[depth] into the subset and return the bound that now holds: λ_max (sign 1) or λ_min (sign −1).
 
     By interlacing, a subset that violates the bound violates it for every larger one, so the bound may change at any
     depth.
     """
-    if _append(G, S, depth, atom, bound + sign * slack, sign, L):
+    if _append(G, S, depth, S[depth], bound + sign * slack, sign, L):
         return bound
     count = depth + 1
     block = np.empty((count, count))
@@ -71,9 +70,18 @@ def _push(
     return bound
 
 
+class Extremes(NamedTuple):
+    """Extreme eigenvalues over the subsets of every prefix."""
+
+    highs: NDArray[np.float64]  # (P,), largest λ_max
+    lows: NDArray[np.float64]  # (P,), smallest λ_min
+    high_supports: NDArray[np.int64]  # (P, k), filled with −1 from the end; valid where highs changed
+    low_supports: NDArray[np.int64]  # (P, k), likewise
+
+
 def extreme_eigenvalues(
     G: NDArray[Any], k: int, prefixes: NDArray[Any], high: float, low: float, slack: float
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+) -> Extremes:
     """Largest λ_max and smallest λ_min over all k-subsets that begin with one of `prefixes`, if beyond high and low.
 
     Parameters
@@ -85,29 +93,20 @@ def extreme_eigenvalues(
 
     Returns
     -------
-    highs, lows : (P,) per prefix; high and low if nothing is beyond them.
-    high_supports, low_supports : (P, k), filled with −1 from the end; valid where highs or lows changed.
+    extremes : high and low for prefixes that have nothing beyond them.
     """
     P = len(prefixes)
-    highs, lows = np.full(P, high), np.full(P, low)
-    high_supports, low_supports = np.full((P, k), -1), np.full((P, k), -1)
-    over_slices(_extremes_of, P, G, prefixes, slack, highs, lows, high_supports, low_supports)
-    return highs, lows, high_supports, low_supports
+    extremes = Extremes(np.full(P, high), np.full(P, low), np.full((P, k), -1), np.full((P, k), -1))
+    over_slices(_extremes_of, P, G, prefixes, slack, extremes)
+    return extremes
 
 
 @kernel()
 def _extremes_of(
-    piece: int,
-    pieces: int,
-    G: NDArray[Any],
-    prefixes: NDArray[Any],
-    slack: float,
-    highs: NDArray[Any],
-    lows: NDArray[Any],
-    high_supports: NDArray[Any],
-    low_supports: NDArray[Any],
+    piece: int, pieces: int, G: NDArray[Any], prefixes: NDArray[Any], slack: float, extremes: Extremes
 ) -> None:
-    """Walk all subsets that begin with a prefix of this slice; write its bounds and the subsets that moved them."""
+    """Visit all subsets that begin with a prefix of this slice; write its extremes and the subsets that have them."""
+    highs, lows, high_supports, low_supports = extremes
     P, p = prefixes.shape
     m, k = G.shape[0], high_supports.shape[1]
     S = np.empty(k, dtype=np.int64)
@@ -125,9 +124,9 @@ def _extremes_of(
                     start = S[depth] + 1
                 continue
             S[depth] = atom
-            highs[number] = _push(G, S, depth, atom, highs[number], 1.0, slack, L_high, high_supports[number])
+            highs[number] = _push(G, S, depth, highs[number], 1.0, slack, L_high, high_supports[number])
             if want_low:
-                lows[number] = _push(G, S, depth, atom, lows[number], -1.0, slack, L_low, low_supports[number])
+                lows[number] = _push(G, S, depth, lows[number], -1.0, slack, L_low, low_supports[number])
             start = atom + 1
             if depth < k - 1:
                 depth += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -131,7 +131,7 @@ def minimise_rip(
     start_lower = _search_lower(_unit_columns(W @ unit), k, generator)
     scales: FloatArray = np.ones(m)
     if steps:
-        W, scales = _descend(unit, W, k, steps, batch, learning_rate, test, generator, progress)
+        W, scales = _descend(unit, W, _Descent(k, steps, batch, learning_rate, progress), test, generator)
     norms = np.linalg.norm(W @ unit, axis=0)
     B = W @ unit / norms * scales
     before, after = (rip_constant(dictionary, k, limit=limit, rng=generator) for dictionary in (unit, B))
@@ -168,20 +168,21 @@ def _best_start(unit: FloatArray, k: int, rng: np.random.Generator) -> tuple[str
     return best, candidates[best]
 
 
+class _Descent(NamedTuple):
+    k: int
+    steps: int
+    batch: int
+    learning_rate: float
+    progress: bool
+
+
 def _descend(
-    unit: FloatArray,
-    W0: FloatArray,
-    k: int,
-    steps: int,
-    batch: int,
-    learning_rate: float,
-    test: NDArray[np.intp],
-    rng: np.random.Generator,
-    progress: bool,
+    unit: FloatArray, W0: FloatArray, descent: _Descent, test: NDArray[np.intp], rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Run Adam on the smooth surrogate; return the W and the scales with the lowest constant."""
     import torch
 
+    k, steps, batch, learning_rate, progress = descent
     m = unit.shape[1]
     # W = R W₀ with R starting at the identity: a whitening W₀ has rows of very different lengths, so one step
     # size does not suit all its entries.

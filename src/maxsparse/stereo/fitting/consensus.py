@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import copy_into
+from maxsparse._core.linalg import copy_into, kth_largest
 from maxsparse._core.registry import STEREO
 from maxsparse._core.sorting import sort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
-from maxsparse.stereo.fitting.kernels import fit, fit_three, kth_smallest
+from maxsparse.stereo.fitting.kernels import fit, fit_three
 
 __all__ = ["consensus", "lit_level"]
 
@@ -64,13 +64,10 @@ def consensus(readings: FloatArray, lights: FloatArray, *, share: float = 0.5) -
     P, q = readings.shape
     o = np.ascontiguousarray(readings, dtype=np.float64)
     L = np.ascontiguousarray(lights, dtype=np.float64)
-    normals = np.zeros((P, 3))
-    inliers = np.zeros((P, q), dtype=np.bool_)
-    confidence = np.zeros(P)
-    over_slices(
-        _consensus_rows, len(o), o, L, lit_level(o), _triples(q), np.array(BANDS), share, normals, inliers, confidence
-    )
-    return Fit.from_scaled(normals, inliers, confidence)
+    start = _Start(_triples(q), np.array(BANDS), share)
+    found = _Found(np.zeros((P, 3)), np.zeros((P, q), dtype=np.bool_), np.zeros(P))
+    over_slices(_consensus_rows, len(o), o, L, lit_level(o), start, found)
+    return Fit.from_scaled(*found)
 
 
 def lit_level(readings: FloatArray) -> NDArray[np.float64]:
@@ -100,24 +97,32 @@ def _upper_quartiles(piece: int, pieces: int, o: NDArray[Any], k: int, out: NDAr
     P, q = o.shape
     work = np.empty(q)
     for row in range(piece, P, pieces):
-        out[row] = kth_smallest(o[row], q, min(k, q - 1), work)
+        out[row] = kth_largest(o[row], q - min(k, q - 1), work)
+
+
+class _Start(NamedTuple):
+    """Which readings the first fits are made to."""
+
+    triples: NDArray[np.float64]  # (T, 3)
+    bands: NDArray[np.float64]  # (b, 2), ranks
+    share: float  # of the readings, counted as inliers
+
+
+class _Found(NamedTuple):
+    """The answer for every pixel."""
+
+    scaled: NDArray[np.float64]  # (P, 3), normals times albedo
+    inliers: NDArray[np.bool_]  # (P, q)
+    confidence: NDArray[np.float64]  # (P,)
 
 
 @kernel()
 def _consensus_rows(
-    piece: int,
-    pieces: int,
-    o: NDArray[Any],
-    L: NDArray[Any],
-    level: NDArray[Any],
-    triples: NDArray[Any],
-    bands: NDArray[Any],
-    share: float,
-    normals: NDArray[Any],
-    inliers: NDArray[Any],
-    confidence: NDArray[Any],
+    piece: int, pieces: int, o: NDArray[Any], L: NDArray[Any], level: NDArray[Any], start: _Start, found: _Found
 ) -> None:
     P, q = o.shape
+    triples, bands, share = start
+    normals, inliers, confidence = found
     a, D = np.empty(q), np.empty((q, 3))
     index = np.empty(q, dtype=np.int64)
     scratch = np.empty((4, q))
@@ -261,7 +266,7 @@ def _trim(
     for i in range(m):
         r = o[i] - max(L[i, 0] * x[0] + L[i, 1] * x[1] + L[i, 2] * x[2], 0.0)
         residual[i] = r * r
-    threshold = kth_smallest(residual, m, h - 1, work)
+    threshold = kth_largest(residual, m - h + 1, work)
     total = 0.0
     for i in range(m):
         weights[i] = 1.0 if residual[i] <= threshold else 0.0

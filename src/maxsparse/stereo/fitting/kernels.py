@@ -78,33 +78,6 @@ def fit_three(o: NDArray[Any], L: NDArray[Any], i: int, j: int, k: int, x: NDArr
 
 
 @kernel()
-def kth_smallest(values: NDArray[Any], count: int, k: int, work: NDArray[Any]) -> float:
-    """Return the k-th smallest (k from 0) of the first `count` values by quickselect; `work` is scratch."""
-    for i in range(count):
-        work[i] = values[i]
-    low, high = 0, count - 1
-    while low < high:
-        pivot = work[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while work[i] < pivot:
-                i += 1
-            while work[j] > pivot:
-                j -= 1
-            if i <= j:
-                work[i], work[j] = work[j], work[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            high = j
-        elif k >= i:
-            low = i
-        else:
-            break
-    return float(work[k])
-
-
-@kernel()
 def fit_rows(
     piece: int, pieces: int, readings: NDArray[Any], L: NDArray[Any], weights: NDArray[Any], out: NDArray[Any]
 ) -> None:

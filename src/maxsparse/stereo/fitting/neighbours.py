@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from maxsparse._core.sorting import median
 from maxsparse._core.threads import over_slices
 from maxsparse.stereo.fitting.fit import Fit
 
-__all__ = ["decide", "lay_out"]
+__all__ = ["Grid", "decide", "lay_out"]
 
 ROUNDS = 3
 CAP = 30.0  # degrees: larger differences are edges, and their size does not matter
@@ -48,20 +48,18 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
     """
     if fit.rivals is None or not len(fit.normals):
         return replace(fit, rivals=None)
-    place, rows, columns = lay_out(mask)
+    grid = lay_out(mask)
     chosen = fit.normals * fit.albedo[:, None]
-    candidates = np.ascontiguousarray(np.concatenate([chosen[:, None], fit.rivals], axis=1), dtype=np.float64)
-    lengths = np.linalg.norm(candidates, axis=2)
-    directions = candidates / np.maximum(lengths, 1e-12)[..., None]
-    logs = np.log(np.maximum(lengths, 1e-12))
+    vectors = np.ascontiguousarray(np.concatenate([chosen[:, None], fit.rivals], axis=1), dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=2)
+    directions = vectors / np.maximum(lengths, 1e-12)[..., None]
     open_ = np.flatnonzero((lengths[:, 1:] > 0).any(axis=1) & (lengths[:, 0] > 0))
     pick = np.zeros(len(chosen), dtype=np.int64)
     trust = np.where(lengths[:, 0] > 0, np.maximum(fit.confidence, 1e-6), 0.0)
+    candidates = _Candidates(directions, lengths, np.log(np.maximum(lengths, 1e-12)), trust)
     for _ in range(ROUNDS):
         after = pick.copy()
-        over_slices(
-            _decide_rows, open_.size, open_, rows, columns, place, directions, logs, lengths, trust, pick, after
-        )
+        over_slices(_decide_rows, open_.size, open_, grid, candidates, pick, after)
         pick = after
     every = np.arange(len(pick))
     changed = pick > 0
@@ -69,12 +67,29 @@ def decide(fit: Fit, mask: NDArray[np.bool_]) -> Fit:
     return replace(fit, normals=normals, albedo=np.where(changed, lengths[every, pick], fit.albedo), rivals=None)
 
 
-def lay_out(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
-    """Return the number of every pixel of a mask (H + 4, W + 4), −1 elsewhere and in a margin of two; rows; columns."""
+class Grid(NamedTuple):
+    """Where the pixels of a mask are."""
+
+    place: NDArray[np.int64]  # (H + 4, W + 4), number of a pixel, −1 outside the mask and in a margin of two
+    rows: NDArray[np.intp]  # (P,), in `place`
+    columns: NDArray[np.intp]  # (P,)
+
+
+class _Candidates(NamedTuple):
+    """The normal of every pixel and its rivals."""
+
+    directions: NDArray[np.float64]  # (P, C, 3), unit normals
+    lengths: NDArray[np.float64]  # (P, C), albedos; 0 for none
+    logs: NDArray[np.float64]  # (P, C), their logarithms
+    trust: NDArray[np.float64]  # (P,)
+
+
+def lay_out(mask: NDArray[np.bool_]) -> Grid:
+    """Number the pixels of a mask in row-major order."""
     place = np.full((mask.shape[0] + 4, mask.shape[1] + 4), -1, dtype=np.int64)
     place[2:-2, 2:-2][mask] = np.arange(mask.sum())
     rows, columns = np.nonzero(place >= 0)
-    return place, rows, columns
+    return Grid(place, rows, columns)
 
 
 @kernel()
@@ -82,17 +97,14 @@ def _decide_rows(
     piece: int,
     pieces: int,
     open_: NDArray[Any],
-    rows: NDArray[Any],
-    columns: NDArray[Any],
-    place: NDArray[Any],
-    directions: NDArray[Any],
-    logs: NDArray[Any],
-    lengths: NDArray[Any],
-    trust: NDArray[Any],
+    grid: Grid,
+    candidates: _Candidates,
     pick: NDArray[Any],
     after: NDArray[Any],
 ) -> None:
     """Choose for every open pixel; `pick` (P,) is the choice of the previous round, `after` that of this one."""
+    place, rows, columns = grid
+    directions, lengths, logs, trust = candidates
     around = np.empty(24)
     for number in range(piece, open_.shape[0], pieces):
         p = open_[number]

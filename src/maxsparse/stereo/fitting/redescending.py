@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,7 @@ FLOOR, CEILING = 0.006, 0.05  # of the albedo: bounds of the standard deviation
 ENOUGH = 4.5  # total weight below which three unknowns are not refitted
 
 
-@dataclass(frozen=True, eq=False)
-class Refit:
+class Refit(NamedTuple):
     """Result of the refit for P pixels.
 
     Attributes
@@ -78,7 +76,7 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
     """
     P = len(readings)
     scaled = np.ascontiguousarray(guess.normals * guess.albedo[:, None], dtype=np.float64)
-    support, scatter, error = np.zeros(P), np.zeros(P), np.full(P, 90.0)
+    refit = Refit(scaled, np.zeros(P), np.zeros(P), np.full(P, 90.0))
     over_slices(
         _redescend_rows,
         P,
@@ -86,12 +84,9 @@ def redescending(readings: FloatArray, lights: FloatArray, lit: NDArray[np.bool_
         np.ascontiguousarray(lights, dtype=np.float64),
         np.ascontiguousarray(lit),
         np.ascontiguousarray(guess.inliers),
-        scaled,
-        support,
-        scatter,
-        error,
+        refit,
     )
-    return Refit(scaled, support, scatter, error)
+    return refit
 
 
 @kernel()
@@ -102,12 +97,10 @@ def _redescend_rows(
     L: NDArray[Any],
     lit: NDArray[Any],
     inliers: NDArray[Any],
-    scaled: NDArray[Any],
-    support: NDArray[Any],
-    scatter: NDArray[Any],
-    error: NDArray[Any],
+    refit: Refit,
 ) -> None:
     P, q = o.shape
+    scaled, support, scatter, error = refit
     weights = np.empty(q)
     for row in range(piece, P, pieces):
         x = scaled[row]

@@ -16,6 +16,8 @@ from maxsparse.stereo.reading_network.kernels import (
     F32,
     N_FEATURES,
     N_SUMMARY,
+    Lights,
+    Pixels,
     affine,
     affine_rows,
     features,
@@ -91,50 +93,31 @@ def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
     B = len(start.values)
     half = start.lights + np.array([0, 0, 1], dtype=np.float32)
     half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-6)
-    o = start.values / start.scale
-    guess = start.normals / start.scale
+    readings, guess = start.values / start.scale, start.normals / start.scale
     out = np.zeros((B, N_OUT), dtype=np.float32)
-    logits = start.logits.copy()
-    over_slices(_refine_rows, len(o), o, start.lights, half, guess, start.lit, weights, logits, out)
-    return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], logits, out[:, 4])
+    pixels = Pixels(readings, start.lit, guess, start.logits.copy(), out)
+    over_slices(_refine_rows, B, pixels, Lights(start.lights, half), weights)
+    return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], pixels.logits, out[:, 4])
 
 
 @kernel()
-def _refine_rows(
-    piece: int,
-    pieces: int,
-    o: NDArray[Any],
-    L: NDArray[Any],
-    half: NDArray[Any],
-    guess: NDArray[Any],
-    lit: NDArray[Any],
-    weights: Any,
-    logits: NDArray[Any],
-    out: NDArray[Any],
-) -> None:
-    B, q = o.shape
+def _refine_rows(piece: int, pieces: int, pixels: Pixels, lights: Lights, weights: Any) -> None:
+    B, q = pixels.readings.shape
     width, state = weights[4].shape[1], weights[0].shape[1] - N_FEATURES
     x = np.empty((q, N_FEATURES + state), dtype=F32)
     h, again = np.empty((q, width), dtype=F32), np.empty((q, width), dtype=F32)
     weighed, trust = np.empty((q, weights[6].shape[2]), dtype=F32), np.empty(q, dtype=F32)
     for row in range(piece, B, pieces):
         scratch = (x, h, again, weighed, trust)
-        _refine_one(o[row], L, half, guess[row], lit[row], weights, scratch, logits[row], out[row])
+        o, lit, guess, logits, out = pixels
+        pixel = Pixels(o[row], lit[row], guess[row], logits[row], out[row])
+        _refine_one(pixel, lights, weights, scratch)
 
 
 @kernel(fast=True)
-def _refine_one(
-    o: NDArray[Any],
-    L: NDArray[Any],
-    half: NDArray[Any],
-    guess: NDArray[Any],
-    lit: NDArray[Any],
-    weights: Any,
-    scratch: Any,
-    logits: NDArray[Any],
-    out: NDArray[Any],
-) -> None:
+def _refine_one(pixel: Pixels, lights: Lights, weights: Any, scratch: Any) -> None:
     """Refine one pixel; `out` gets the normal, the albedo and the logarithm of the expected error."""
+    o, lit, guess, logits, out = pixel
     x, h, again, weighed, trust = scratch
     q, width = h.shape
     state = x.shape[1] - N_FEATURES
@@ -148,7 +131,7 @@ def _refine_one(
             x[i, N_FEATURES + c] = 0.0
     for r in range(weights[0].shape[0]):
         frame(scaled, axes)
-        features(o, L, half, scaled, axes, logits, lit, x, summary)
+        features(pixel, lights, scaled, axes, x, summary)
         affine_rows(x, weights[0][r], weights[1][r], h, F32(0.0))
         pool(h, lit, summary, pooled, 2)
         affine(pooled[: 2 * width + N_SUMMARY], weights[2][r], weights[3][r], context)
@@ -164,7 +147,7 @@ def _refine_one(
         affine(pooled, weights[8][r], weights[9][r], gathered)
         relu(gathered)
         affine(gathered, weights[10][r], weights[11][r], correction)
-        out[3] = weighted_fit(o, L, logits, lit, trust, scaled)
+        out[3] = weighted_fit(o, lights.directions, logits, lit, trust, scaled)
         for c in range(3):
             out[c] = scaled[c] / max(out[3], F32(1e-6)) + correction[0] * axes[1, c] + correction[1] * axes[2, c]
         unit(out[:3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,35 @@ N_SUMMARY = 3  # of a pixel in one round
 F32 = np.float32
 
 
+class Lights(NamedTuple):
+    """The lights of a rig."""
+
+    directions: NDArray[np.float32]  # (q, 3)
+    half: NDArray[np.float32]  # (q, 3), halfway to the camera
+
+
+class Pixels(NamedTuple):
+    """B pixels, or one without the first axis: what the network is given, and its outputs."""
+
+    readings: NDArray[np.float32]  # (B, q)
+    lit: NDArray[np.float32]  # (B, q), 0 in shadow
+    guess: NDArray[np.float32]  # (B, 3), normal times albedo
+    logits: NDArray[np.float32]  # (B, q), changed in place
+    out: NDArray[np.float32]  # (B, N_OUT)
+
+
 @kernel(fast=True)
 def features(
-    o: NDArray[Any],
-    L: NDArray[Any],
-    half: NDArray[Any],
+    pixel: Pixels,
+    lights: Lights,
     scaled: NDArray[Any],
     axes: NDArray[Any],
-    logits: NDArray[Any],
-    lit: NDArray[Any],
     x: NDArray[Any],
     summary: NDArray[Any],
 ) -> None:
     """Write the features of every reading and of the pixel."""
+    o, lit, logits = pixel.readings, pixel.lit, pixel.logits
+    L, half = lights
     q = o.shape[0]
     total, misfit, bright = F32(0.0), F32(0.0), F32(0.0)
     for i in range(q):
