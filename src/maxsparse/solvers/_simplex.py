@@ -7,7 +7,7 @@ T = B⁻¹Φ and z = (c_B s)ᵀ T, the basis is optimal when |z_j| ≤ c_j for a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -56,6 +56,23 @@ class Tableau:
         return np.asarray(residual_norms(Y, atoms, X) <= tolerance * np.linalg.norm(Y, axis=1))
 
 
+class State(NamedTuple):
+    """The current basis of one signal, and scratch memory."""
+
+    T: NDArray[np.float64]  # (r, m), B⁻¹Φ
+    basis: NDArray[np.int64]  # (r,)
+    x: NDArray[np.float64]  # (r,), the basic solution
+    b: NDArray[np.float64]  # (r,), the same, perturbed
+    sign: NDArray[np.float64]  # (r,)
+    costs: NDArray[np.float64]  # (m,)
+    z: NDArray[np.float64]  # (m,), (c_B s)ᵀ T
+    column: NDArray[np.float64]  # (r,), of the entering atom
+    reach: NDArray[np.float64]  # (r,), step at which a basic atom changes its sign
+    work: NDArray[np.float64]  # (m,)
+    M: NDArray[np.float64]  # (r, r), the basis in terms of the first one
+    inverse: NDArray[np.float64]  # (r, r)
+
+
 @kernel()
 def simplex_rows(
     piece: int,
@@ -73,9 +90,10 @@ def simplex_rows(
     """Solve for every row of b0 with unit costs, then `reweightings` times with costs 1/(|x| + ε)."""
     N, r = b0.shape
     m = T0.shape[1]
-    T, squares, vectors = np.empty((r, m)), np.empty((2, r, r)), np.empty((4, r))
-    x, z, work, costs = np.empty(r), np.empty(m), np.empty(m), np.empty(m)
-    basis = np.empty(r, dtype=np.int64)
+    x, b, sign, column, reach = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
+    costs, z, work, T = np.empty(m), np.empty(m), np.empty(m), np.empty((r, m))
+    M, inverse, basis = np.empty((r, r)), np.empty((r, r)), np.empty(r, dtype=np.int64)
+    state = State(T, basis, x, b, sign, costs, z, column, reach, work, M, inverse)
     for row in range(piece, N, pieces):
         scale = largest_magnitude(b0[row])
         if scale == 0.0:
@@ -89,9 +107,7 @@ def simplex_rows(
         for round_ in range(reweightings + 1):
             if round_ > 0:
                 _reweight(x, basis, m, costs)
-            pivots, done[row] = _optimise(
-                T0, basis0, b0[row], scale, basis, costs, tol, most, T, squares, vectors, x, z, work
-            )
+            pivots, done[row] = _optimise(state, T0, basis0, b0[row], scale, tol, most)
             spent[row] += pivots
         for i in range(r):
             X[row, basis[i]] = x[i] * scale
@@ -99,27 +115,14 @@ def simplex_rows(
 
 @kernel()
 def _optimise(
-    T0: NDArray[Any],
-    basis0: NDArray[Any],
-    b0: NDArray[Any],
-    scale: float,
-    basis: NDArray[Any],
-    costs: NDArray[Any],
-    tol: float,
-    most: int,
-    T: NDArray[Any],
-    squares: NDArray[Any],
-    vectors: NDArray[Any],
-    x: NDArray[Any],
-    z: NDArray[Any],
-    work: NDArray[Any],
+    state: State, T0: NDArray[Any], basis0: NDArray[Any], b0: NDArray[Any], scale: float, tol: float, most: int
 ) -> tuple[int, bool]:
-    """Pivot from the current basis to an optimal one and solve it; T and x belong to `basis`.
+    """Pivot from the current basis to an optimal one and solve it.
 
     Returns the number of pivots and whether optimality was verified.
     """
+    x, b, sign = state.x, state.b, state.sign
     r = x.shape[0]
-    b, sign, column, reach = vectors[0], vectors[1], vectors[2], vectors[3]
     pivots, optimal = 0, False
     for attempt in range(ROUNDS):
         size = largest_magnitude(x) * PERTURBATION
@@ -127,12 +130,12 @@ def _optimise(
             sign[i] = 1.0 if x[i] >= 0.0 else -1.0
             # Distinct shifts away from zero; the second attempt has none, in case they caused the failure.
             b[i] = x[i] + (sign[i] * size * (1.0 + (i * 0.6180339887498949) % 1.0) if attempt != 1 else 0.0)
-        _price(T, basis, costs, sign, z)
-        pivots += _pivot_to_optimum(T, b, basis, costs, sign, z, column, reach, work, tol, most - pivots)
-        optimal = _solve_basis(T0, basis0, b0, scale, basis, costs, sign, tol, T, squares[0], squares[1], x, column, z)
+        _price(state.T, state.basis, state.costs, sign, state.z)
+        pivots += _pivot_to_optimum(state, tol, most - pivots)
+        optimal = _solve_basis(state, T0, basis0, b0, scale, tol)
         if optimal or pivots >= most:
             break
-        _refactor(T0, basis, x, T, column, work)
+        _refactor(T0, state.basis, x, state.T, state.column, state.work)
     return pivots, optimal
 
 
@@ -146,20 +149,10 @@ def _price(T: NDArray[Any], basis: NDArray[Any], costs: NDArray[Any], sign: NDAr
 
 
 @kernel(fast=True)
-def _pivot_to_optimum(
-    T: NDArray[Any],
-    b: NDArray[Any],
-    basis: NDArray[Any],
-    costs: NDArray[Any],
-    sign: NDArray[Any],
-    z: NDArray[Any],
-    column: NDArray[Any],
-    reach: NDArray[Any],
-    work: NDArray[Any],
-    tol: float,
-    most: int,
-) -> int:
+def _pivot_to_optimum(state: State, tol: float, most: int) -> int:
     """Pivot until no |z_j| exceeds c_j; returns the number of pivots."""
+    T, basis, b, sign, column, reach = state.T, state.basis, state.b, state.sign, state.column, state.reach
+    costs, z, work = state.costs, state.z, state.work
     r, m = T.shape
     for count in range(most):
         worst = 0.0
@@ -176,7 +169,7 @@ def _pivot_to_optimum(
             column[i] = T[i, entering]
             shrinks = direction * sign[i] * column[i] > SMALLEST_PIVOT
             reach[i] = abs(b[i] / column[i]) if shrinks else np.inf
-        leaving = _leave(basis, costs, sign, column, reach, costs[entering] - abs(z[entering]), T, z)
+        leaving = _leave(state, costs[entering] - abs(z[entering]))
         if leaving < 0:
             return count
         step = direction * reach[leaving]
@@ -190,17 +183,9 @@ def _pivot_to_optimum(
 
 
 @kernel(fast=True)
-def _leave(
-    basis: NDArray[Any],
-    costs: NDArray[Any],
-    sign: NDArray[Any],
-    column: NDArray[Any],
-    reach: NDArray[Any],
-    slope: float,
-    T: NDArray[Any],
-    z: NDArray[Any],
-) -> int:
+def _leave(state: State, slope: float) -> int:
     """Move through sign changes of basic atoms, nearest first, while the objective falls; return the leaving atom."""
+    reach, sign = state.reach, state.sign
     while True:
         leaving = 0
         for i in range(reach.shape[0]):
@@ -208,11 +193,11 @@ def _leave(
                 leaving = i
         if reach[leaving] == np.inf:
             return -1
-        weight = 2.0 * costs[basis[leaving]] * sign[leaving]
-        slope += abs(weight * column[leaving])
+        weight = 2.0 * state.costs[state.basis[leaving]] * sign[leaving]
+        slope += abs(weight * state.column[leaving])
         if slope >= 0.0:
             return leaving
-        subtract(z, weight, T[leaving])
+        subtract(state.z, weight, state.T[leaving])
         sign[leaving] = -sign[leaving]
         reach[leaving] = np.inf
 
@@ -267,20 +252,7 @@ def _refactor(
 
 @kernel(fast=True)
 def _solve_basis(
-    T0: NDArray[Any],
-    basis0: NDArray[Any],
-    b0: NDArray[Any],
-    scale: float,
-    basis: NDArray[Any],
-    costs: NDArray[Any],
-    sign: NDArray[Any],
-    tol: float,
-    T: NDArray[Any],
-    M: NDArray[Any],
-    inverse: NDArray[Any],
-    x: NDArray[Any],
-    dual: NDArray[Any],
-    z: NDArray[Any],
+    state: State, T0: NDArray[Any], basis0: NDArray[Any], b0: NDArray[Any], scale: float, tol: float
 ) -> bool:
     """Solve for the basic solution without perturbation and verify that it is optimal.
 
@@ -289,6 +261,8 @@ def _solve_basis(
     s_i is the sign of x_i wherever x_i is not zero.
     """
     r, m = T0.shape
+    T, M, inverse, dual, x, z = state.T, state.M, state.inverse, state.column, state.x, state.z
+    basis, costs, sign = state.basis, state.costs, state.sign
     for i in range(r):
         for l in range(r):
             M[i, l] = T0[i, basis[l]]
