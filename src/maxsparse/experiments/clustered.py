@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 OTHERS = ("iht", "iht-whitened", "l1", "l1-whitened", "sbl", "sbl-whitened")
 DROPPED = {"iht", "l1-whitened", "sbl"}  # in the sweep over clusters: shown by their better variants
+LAPTOP = {
+    "n": 100,
+    "m": 300,
+    "clusters": 100,
+    "sparsities": [[3, 3], [4, 3]],
+    "epsilons": [1.0, 0.3, 0.1, 0.01, 0.001, 0.0001],
+    "counts": [10, 25, 50, 75, 90, 100, 150],
+    "count_epsilon": 0.001,
+    "N": 60,
+    "seeds": [0, 1, 2],
+    "proved": {"n": 1024, "k_x": 2, "k_c": 2, "epsilons": [0.01, 0.0001, 0.000001], "N": 20},
+}
 
 
 @EXPERIMENTS.register(
@@ -66,30 +78,8 @@ class Clustered(Experiment):
             "seeds": [0],
             "proved": {"n": 64, "k_x": 1, "k_c": 1, "epsilons": [0.0001], "N": 20},
         },
-        "laptop": {
-            "n": 100,
-            "m": 300,
-            "clusters": 100,
-            "sparsities": [[3, 3], [4, 3]],
-            "epsilons": [1.0, 0.3, 0.1, 0.01, 0.001, 0.0001],
-            "counts": [10, 25, 50, 75, 90, 100, 150],
-            "count_epsilon": 0.001,
-            "N": 60,
-            "seeds": [0, 1, 2],
-            "proved": {"n": 1024, "k_x": 2, "k_c": 2, "epsilons": [0.01, 0.0001, 0.000001], "N": 20},
-        },
-        "day": {
-            "n": 100,
-            "m": 300,
-            "clusters": 100,
-            "sparsities": [[3, 3], [4, 3]],
-            "epsilons": [1.0, 0.3, 0.1, 0.01, 0.001, 0.0001],
-            "counts": [10, 25, 50, 75, 90, 100, 150],
-            "count_epsilon": 0.001,
-            "N": 200,
-            "seeds": [0, 1, 2],
-            "proved": {"n": 1024, "k_x": 2, "k_c": 2, "epsilons": [0.01, 0.0001, 0.000001], "N": 20},
-        },
+        "laptop": LAPTOP,
+        "day": {**LAPTOP, "N": 200},
         "paper": {
             "n": 200,
             "m": 800,

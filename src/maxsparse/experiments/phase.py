@@ -19,6 +19,7 @@ from maxsparse.experiments.methods import Problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+TENTHS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
 @EXPERIMENTS.register("phase", summary="Phase diagrams", order=130)
@@ -45,20 +46,8 @@ class Phase(Experiment):
     methods = ("l1", "omp", "iht", "sbl-whitened", "learned-sbl")
     presets = {  # noqa: RUF012  # read only
         "smoke": {"m": 12, "deltas": [0.5], "rhos": [0.2, 0.8], "N": 5, "seeds": [0]},
-        "laptop": {
-            "m": 60,
-            "deltas": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
-            "rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
-            "N": 20,
-            "seeds": [0, 1, 2],
-        },
-        "day": {
-            "m": 60,
-            "deltas": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
-            "rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
-            "N": 50,
-            "seeds": [0, 1, 2, 3, 4],
-        },
+        "laptop": {"m": 60, "deltas": TENTHS, "rhos": TENTHS, "N": 20, "seeds": [0, 1, 2]},
+        "day": {"m": 60, "deltas": TENTHS, "rhos": TENTHS, "N": 50, "seeds": [0, 1, 2, 3, 4]},
         "paper": {
             "m": 200,
             "deltas": [round(0.05 * i, 2) for i in range(1, 20)],

@@ -26,6 +26,16 @@ VARIANTS = {
     "nulled": "Φ with the rank-one term removed",
     "ideal": "A with one row less",
 }
+LAPTOP = {
+    "n": 40,
+    "m": 100,
+    "k": 5,
+    "epsilons": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001, 0.0001],
+    "N": 300,
+    "seeds": [0, 1, 2, 3, 4],
+    "bases": 512,
+    "bases_k": 2,
+}
 
 
 @EXPERIMENTS.register("rank-one", summary="A rank-one term: its effect, and what W and D restore", order=70)
@@ -55,26 +65,8 @@ class RankOne(Experiment):
     methods = ("iht", "iht-whitened", "iht-nulled", "l1", "sbl")
     presets = {  # noqa: RUF012  # read only
         "smoke": {"n": 16, "m": 24, "k": 2, "epsilons": [1.0, 0.01], "N": 20, "seeds": [0], "bases": 64, "bases_k": 1},
-        "laptop": {
-            "n": 40,
-            "m": 100,
-            "k": 5,
-            "epsilons": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001, 0.0001],
-            "N": 300,
-            "seeds": [0, 1, 2, 3, 4],
-            "bases": 512,
-            "bases_k": 2,
-        },
-        "day": {
-            "n": 40,
-            "m": 100,
-            "k": 5,
-            "epsilons": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001, 0.0001],
-            "N": 1000,
-            "seeds": [0, 1, 2, 3, 4],
-            "bases": 512,
-            "bases_k": 2,
-        },
+        "laptop": LAPTOP,
+        "day": {**LAPTOP, "N": 1000},
         "paper": {
             "n": 200,
             "m": 400,

@@ -33,6 +33,7 @@ PAPER = {  # mean degrees that the paper reports for its own Bunny
     "network": {10: 1.48, 20: 1.95, 40: 1.20},
 }
 OTHERS = ("ls", "l1", "sbl", "rnd4")
+BUNNY = {"object": "bunny", "size": 256, "lights": [10, 20, 40]}
 
 
 @EXPERIMENTS.register("stereo", summary="Photometric stereo: shadows and highlights as sparse outliers", order=140)
@@ -67,23 +68,17 @@ class Stereo(Experiment):
             "network": {"samples": 2000, "hyperparameters": {"width": 32, "depth": 4}},
         },
         "laptop": {
-            "object": "bunny",
-            "size": 256,
-            "lights": [10, 20, 40],
+            **BUNNY,
             "seeds": [0, 1, 2],
             "network": {"samples": 300_000, "hyperparameters": {"width": 100, "depth": 20}},
         },
         "day": {
-            "object": "bunny",
-            "size": 256,
-            "lights": [10, 20, 40],
+            **BUNNY,
             "seeds": list(range(10)),
             "network": {"samples": 20_000_000, "hyperparameters": {"width": 100, "depth": 20}},
         },
         "paper": {
-            "object": "bunny",
-            "size": 256,
-            "lights": [10, 20, 40],
+            **BUNNY,
             "seeds": list(range(10)),
             "network": {"settings": "paper"},
         },

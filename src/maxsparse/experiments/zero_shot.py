@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OWN, RIVAL = "learned-sbl", "sbl-whitened"
+SIZES = [[16, 48], [20, 100], [40, 120]]
+SHARES = [0.2, 0.3, 0.4]
 
 
 @EXPERIMENTS.register("zero-shot", summary="Dictionaries that the bundled network was not trained on", order=120)
@@ -39,21 +41,11 @@ class ZeroShot(Experiment):
     methods = (OWN, RIVAL, "l1-whitened", "omp-whitened")
     presets = {  # noqa: RUF012  # read only
         "smoke": {"sizes": [[8, 16]], "shares": [0.25], "N": 10, "seeds": [0]},
-        "laptop": {
-            "sizes": [[16, 48], [20, 100], [40, 120]],
-            "shares": [0.2, 0.3, 0.4],
-            "N": 50,
-            "seeds": [100, 101, 102],
-        },
-        "day": {
-            "sizes": [[16, 48], [20, 100], [40, 120]],
-            "shares": [0.2, 0.3, 0.4],
-            "N": 200,
-            "seeds": [100, 101, 102],
-        },
+        "laptop": {"sizes": SIZES, "shares": SHARES, "N": 50, "seeds": [100, 101, 102]},
+        "day": {"sizes": SIZES, "shares": SHARES, "N": 200, "seeds": [100, 101, 102]},
         "paper": {
-            "sizes": [[16, 48], [20, 100], [40, 120], [64, 256], [128, 512]],
-            "shares": [0.2, 0.3, 0.4],
+            "sizes": [*SIZES, [64, 256], [128, 512]],
+            "shares": SHARES,
             "N": 1000,
             "seeds": list(range(100, 110)),
         },

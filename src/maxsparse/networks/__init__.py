@@ -62,11 +62,11 @@ def register(name: str, network: type[Network] | None = None, *, summary: str | 
     Returns
     -------
     network
-        As it came.
+        Unchanged.
 
     Notes
     -----
-    A package announces its networks without any call by entry points of the group ``maxsparse.networks``.
+    Other packages declare networks as entry points of the group ``maxsparse.networks``.
     """
     return NETWORKS.register(name, network, summary=summary)
 

@@ -154,7 +154,7 @@ def register(
     Returns
     -------
     solver
-        As it came.
+        Unchanged.
 
     See Also
     --------

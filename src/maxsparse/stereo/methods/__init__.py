@@ -23,14 +23,14 @@ def find_method(name: str) -> Callable[..., Fit]:
 
 
 def register(name: str, method: Callable[..., Fit] | None = None, *, summary: str | None = None) -> Any:
-    """Make a method of your own known by name to :func:`maxsparse.stereo.estimate_normals` and to the experiment.
+    """Register a method for :func:`maxsparse.stereo.estimate_normals` and to the experiment.
 
     Parameters
     ----------
     name : str
-        A name that is not taken.
+        A name that is not in use.
     method : callable or None
-        ``method(readings, lights, **options) -> Fit``; it is handed a generator if it has a parameter `rng`. None makes
+        ``method(readings, lights, **options) -> Fit``; it receives a generator if it has a parameter `rng`. None makes
         this a decorator.
     summary : str or None, default=None
         What it does, in one line; None takes the first line of its docstring.
@@ -38,11 +38,11 @@ def register(name: str, method: Callable[..., Fit] | None = None, *, summary: st
     Returns
     -------
     method
-        As it came.
+        Unchanged.
 
     Notes
     -----
-    A package announces its methods without any call by entry points of the group ``maxsparse.stereo``.
+    Other packages declare methods as entry points of the group ``maxsparse.stereo``.
     """
     return METHODS.register(name, method, summary=summary)
 
