@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -140,12 +140,18 @@ def certify_rows(problem: Whitened, Y: FloatArray, X: FloatArray, spark: int) ->
     They are fitted to the support in rising order, and so do not depend on how it was found.
     """
     N = len(Y)
-    residual, allowed, passed = np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool)
+    checks = _Checks(np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool))
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
-    over_slices(_certify_rows, len(Y), Y, problem, X, sigma, spark, residual, allowed, passed)
-    proven = passed & (2 * np.count_nonzero(X, axis=1) < spark)
-    argument = np.array(ARGUMENTS)[passed.astype(np.int64) + proven]
-    return Certificates(passed, argument, residual, allowed)
+    over_slices(_certify_rows, len(Y), Y, problem, X, sigma, spark, checks)
+    proven = checks.passed & (2 * np.count_nonzero(X, axis=1) < spark)
+    argument = np.array(ARGUMENTS)[checks.passed.astype(np.int64) + proven]
+    return Certificates(checks.passed, argument, checks.residual, checks.allowed)
+
+
+class _Checks(NamedTuple):
+    residual: FloatArray  # (N,)
+    allowed: FloatArray  # (N,), the largest residual that rounding errors explain
+    passed: NDArray[np.bool_]  # (N,)
 
 
 @kernel()
@@ -157,11 +163,10 @@ def _certify_rows(
     X: NDArray[Any],
     sigma: NDArray[Any],
     spark: int,
-    residual: NDArray[Any],
-    allowed: NDArray[Any],
-    passed: NDArray[Any],
+    checks: _Checks,
 ) -> None:
     N = len(Y)
+    residual, allowed, passed = checks
     rank, m = problem.Q.shape
     support, x = np.empty(rank, np.int64), np.empty(rank)
     L, P, own = np.empty((rank, rank)), np.empty((rank, m)), np.empty(rank)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -207,10 +207,10 @@ def aiht(
             Y_changed = times(Y, np.ascontiguousarray(W.T, dtype=dtype))
             back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
             steps, finished = spent[rows], done[rows]
-            over_slices(_aiht_rows, len(Y),
-                parts, clusters, dictionary.labels, back, Y_changed, Y, batch.atoms, limits[0][rows], limits[1][rows],
-                max_iter, tol, floor, X, steps, finished,
-            )  # fmt: skip
+            split = _Split(parts, clusters, dictionary.labels, back, batch.atoms)
+            signals = _Signals(Y, Y_changed, limits[0][rows], limits[1][rows])
+            answers = _Answers(X, steps, finished)
+            over_slices(_aiht_rows, len(Y), split, signals, _Stop(max_iter, tol, floor), answers)
             batch.X[rows], spent[rows], done[rows] = X, steps, finished
         return spent, done
 
@@ -235,27 +235,41 @@ def _changes(
             yield (form.W, form.D), rows
 
 
+class _Split(NamedTuple):
+    """A dictionary Φ as centres U and details A."""
+
+    parts: FloatArray  # (clusters + m, n), columns of W[U, A]D
+    clusters: int
+    labels: NDArray[np.int64]  # (m,), the cluster of every atom
+    back: FloatArray  # (m,), from coefficients of details to those of Φ
+    atoms: FloatArray  # (m, n), those of Φ
+
+
+class _Signals(NamedTuple):
+    Y: FloatArray  # (N, n)
+    Z: FloatArray  # (N, n), after W
+    limits: NDArray[np.int64]  # (N,), nonzeros
+    cluster_limits: NDArray[np.int64]  # (N,), clusters with nonzeros
+
+
+class _Stop(NamedTuple):
+    max_iter: int
+    tol: float
+    floor: float  # residual that noise explains
+
+
+class _Answers(NamedTuple):
+    X: FloatArray  # (N, m)
+    spent: NDArray[np.int64]  # (N,)
+    done: NDArray[np.bool_]  # (N,)
+
+
 @kernel()
-def _aiht_rows(
-    piece: int,
-    pieces: int,
-    parts: NDArray[Any],
-    clusters: int,
-    labels: NDArray[Any],
-    back: NDArray[Any],
-    Z: NDArray[Any],
-    Y: NDArray[Any],
-    atoms: NDArray[Any],
-    limits: NDArray[Any],
-    cluster_limits: NDArray[Any],
-    max_iter: int,
-    tol: float,
-    floor: float,
-    X: NDArray[Any],
-    spent: NDArray[Any],
-    done: NDArray[Any],
-) -> None:
-    """Run both phases for every row of Z, the changed signals; refit the support on the atoms of Φ."""
+def _aiht_rows(piece: int, pieces: int, split: _Split, signals: _Signals, stop: _Stop, answers: _Answers) -> None:
+    """Run both phases for every signal; refit the support on the atoms of Φ."""
+    parts, clusters, labels, back, atoms = split
+    Y, Z, limits, cluster_limits = signals
+    X, spent, done = answers
     N, n = Z.shape
     m, size = labels.shape[0], parts.shape[0]
     packed = np.empty((size, n), dtype=Z.dtype)
@@ -264,7 +278,7 @@ def _aiht_rows(
     L = np.empty((min(n, m), min(n, m)), dtype=Z.dtype)
     for row in range(piece, N, pieces):
         x[:] = 0.0
-        steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, max_iter, tol, floor, x, work, chosen)
+        steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, stop, x, work, chosen)
         protected, count = 0, 0
         for j in range(clusters):
             if x[j] != 0.0:
@@ -279,7 +293,7 @@ def _aiht_rows(
         for l in range(count):
             packed[l] = parts[index[l]]
         x[protected:] = 0.0
-        more, done[row] = _phase(packed[:count], Z[row], limits[row], protected, max_iter, tol, floor, x, work, chosen)
+        more, done[row] = _phase(packed[:count], Z[row], limits[row], protected, stop, x, work, chosen)
         spent[row] = steps + more
         for l in range(protected, count):
             X[row, index[l] - clusters] = x[l] * back[index[l] - clusters]
@@ -292,14 +306,13 @@ def _phase(
     y: NDArray[Any],
     k: int,
     protected: int,
-    max_iter: int,
-    tol: float,
-    floor: float,
+    stop: _Stop,
     x: NDArray[Any],
     work: NDArray[Any],
     chosen: NDArray[Any],
 ) -> tuple[int, bool]:
     """Run normalised IHT on the rows of `atoms` from x, with the first `protected` of them never thresholded."""
+    max_iter, tol, floor = stop
     size, n = atoms.shape
     narrow = np.ascontiguousarray(atoms.T)
     r, image = np.empty(n, dtype=y.dtype), np.empty(n, dtype=y.dtype)
