@@ -149,8 +149,8 @@ def certify_rows(problem: Whitened, Y: FloatArray, X: FloatArray, spark: int) ->
 
 
 class _Checks(NamedTuple):
-    residual: FloatArray  # (N,)
-    allowed: FloatArray  # (N,), the largest residual that rounding errors explain
+    residual: NDArray[np.float64]  # (N,)
+    allowed: NDArray[np.float64]  # (N,), the largest residual that rounding errors explain
     passed: NDArray[np.bool_]  # (N,)
 
 
