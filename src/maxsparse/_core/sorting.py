@@ -1,7 +1,7 @@
 """Sorting in compiled code: numbers in place, indices by their keys, medians.
 
 Numba's own sorts (and its median, percentile, partition, unique and searchsorted) are families of functions that share
-one name and are told apart by a number counted anew in every process. Loaded from the disk cache, one of them may be
+one name and differ only in a number that is counted per process. Loaded from the disk cache, one of them may be
 linked to another: `np.sort` then leaves its data unsorted (numba issue 10486). They also take seconds to compile.
 """
 

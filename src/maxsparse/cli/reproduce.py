@@ -165,7 +165,7 @@ def _print(name: str, outcome: Outcome) -> None:
     resumed = f", {outcome.resumed} of them from an earlier run" if outcome.resumed else ""
     typer.echo(f"{name}: {outcome.tasks} tasks{resumed}")
     if outcome.pretrained:
-        typer.echo(f"Networks that come trained: {', '.join(outcome.pretrained)}; --train trains them anew.")
+        typer.echo(f"Networks that come trained: {', '.join(outcome.pretrained)}; --train trains them again.")
     typer.echo()
     for verdict in outcome.verdicts:
         colour = {"holds": "green", "does not hold": "red"}.get(verdict.verdict, "yellow")

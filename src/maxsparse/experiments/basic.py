@@ -29,7 +29,7 @@ class Basic(Curves):
     paper = "Section 7.2, Figure 2"
     about = (
         "Φ = Σ i⁻² u_i v_iᵀ with unit columns, amplitudes ±U[0.1, 0.5], no noise. Every seed is a dictionary of its "
-        "own, with its own networks and test signals. OMP and IHT are told d, the others are not. The paper's claims "
+        "own, with its own networks and test signals. OMP and IHT are given d, the others are not. The paper's claims "
         "are judged with what the paper has: raw signals for the residual network and for its rivals. Rows of their "
         "own compare what the paper does not: all of them on whitened signals, and exact ℓ1, from which ISTA is far on "
         "this dictionary when its iterations end. Networks see d uniform on 1..10, every signal once. The day preset "

@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
 
 
 def _whole(path: Path) -> bool:
-    """Tell a finished model from a checkpoint and from the best weights of a run that goes on."""
+    """Return whether a file is a finished model: not a checkpoint, nor the best weights of an unfinished run."""
     return ".checkpoint" not in path.name and not path.with_name(f"{path.stem}.checkpoint.safetensors").exists()
 
 
