@@ -19,6 +19,7 @@ from typing import Any
 
 from measured import BENCHMARK_BLOCKS, table
 
+from maxsparse import experiments
 from maxsparse._core.registry import ABILITIES, NEEDS, SOLVERS, Entry
 
 DOCS = Path(__file__).parent
@@ -83,7 +84,11 @@ def provenance(results: dict[str, Any]) -> str:
     if missing:
         again = f"maxsparse reproduce {results['experiment']} --preset {results['preset']}"
         count += f" of {len(seeds) + len(missing)}, **the others were not run**; `{again}` runs them"
-    return f"`{results['command']}`; {count}; maxsparse {results['versions']['maxsparse']}."
+    later = [
+        f"; rows of {experiments.methods()[name].label}: {version}"
+        for name, version in results.get("measured_again", {}).items()
+    ]
+    return f"`{results['command']}`; {count}; maxsparse {results['versions']['maxsparse']}{''.join(later)}."
 
 
 def block(name: str) -> str:
