@@ -223,7 +223,7 @@ def recover(model: SparseRecoverer, Y: Any, *, easy_first: bool = True) -> DaskR
     if Y.ndim == 2:
         check_width(Y.shape, (n, m))
     else:
-        raise ValueError(f"Y must be 2-D, got shape {Y.shape}")
+        raise ValueError(f"Y must be 2-D, got shape {Y.shape}; solve snapshots in memory with ms.solve")
     signals = Y.rechunk({1: -1})
     sent = delayed(work, pure=False, traverse=False)
     task = delayed(_answer, pure=False)

@@ -19,7 +19,7 @@ ROOT = Path(maxsparse.__file__).parent
 # anything else (sort and argsort in that of quicksort) can be confused by the disk cache. These were reviewed:
 # operators of the compiler, or closures that the types of their arguments determine.
 SCALARS = {"sqrt", "log", "log1p", "log2", "exp", "abs", "tanh", "arccos", "conj", "degrees", "floor", "ceil", "rint"}
-SCALARS |= {"isfinite", "lgamma", "float32", "float64", "int32", "int64", "uint64"}
+SCALARS |= {"erfc", "isfinite", "lgamma", "float32", "float64", "int32", "int64", "uint64"}
 ARRAYS = {"empty", "zeros", "ones", "full", "max", "sum", "argmax", "all", "ascontiguousarray", "copy", "view"}
 REVIEWED = SCALARS | ARRAYS | {"linalg.eigvalsh"}
 BUILTINS = {"range", "len", "abs", "int", "float", "bool", "min", "max"}

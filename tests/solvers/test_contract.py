@@ -13,6 +13,7 @@ NEEDS_SPARSITY = {"omp"} | {name for name in METHODS if "sparsity" in METHODS.en
 WATCHABLE = METHODS.able("callback")
 MAY_REFUSE_NOISE = set(METHODS) - set(METHODS.able("noise"))
 ITERATIVE = {"iht", "ista", "fista", "sbl", "aiht", "subspace_pursuit", "vamp"}
+POSITIVE = {"nnls"}  # for coefficients of at least zero only
 LOG_ODDS = {"vamp"}  # its scores; those of the others are the coefficients' magnitudes
 
 
@@ -42,6 +43,8 @@ def test_recovers_an_easy_problem(method):
     # Adaptive IHT is made for tight clusters, everything else for loose ones.
     dictionary = ms.dictionaries.clustered(40, 60, clusters=30, epsilon=0.01 if method == "aiht" else 1.0, rng=2)
     X, Y = ms.signals.sample(dictionary, 50, sparsity=2, rng=3)
+    if method in POSITIVE:
+        X, Y = np.abs(X), np.abs(X) @ dictionary.matrix.T
     result = solve(method, dictionary, Y)
     assert result.method == method
     assert ms.metrics.strict_accuracy(X, result.scores) > 0.9
@@ -197,6 +200,8 @@ def test_rank_deficient_dictionary(method):
     Phi = rng.standard_normal((10, 6)) @ rng.standard_normal((6, 20))
     Phi /= np.linalg.norm(Phi, axis=0)
     X, Y = ms.signals.sample(Phi, 20, sparsity=1, rng=1)
+    if method in POSITIVE:
+        X, Y = np.abs(X), np.abs(X) @ Phi.T
     for precondition in (False, True):
         result = solve(method, Phi, Y, precondition=precondition)
         assert np.isfinite(result.coef).all()

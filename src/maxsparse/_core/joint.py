@@ -117,13 +117,17 @@ def fit_blocks(
     atoms: NDArray[Any],
     columns: NDArray[Any],
     count: int,
-    positive: bool,
+    positive: bool | None,
     C: NDArray[Any],
     X: NDArray[Any],
     R: NDArray[Any],
 ) -> float:
-    """Fit all snapshots on the first `count` columns into X (L, count), non-negative where asked; return ‖R‖²."""
-    if not positive:
+    """Fit all snapshots on the first `count` columns into X (L, count), non-negative where asked; return ‖R‖².
+
+    `positive` is True or None, not False: numba leaves out the branch that None does not take, which complex numbers
+    could not be compiled for.
+    """
+    if positive is None:
         return fit(Y, atoms, columns, count, C, X, R)
     left = 0.0
     for l in range(Y.shape[0]):
@@ -133,7 +137,7 @@ def fit_blocks(
 
 def keep_largest(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], structure: Structure, k: int) -> None:
     """Keep the k largest blocks of every signal (N, L, n) and refit them by least squares, in place in X (N, L, m)."""
-    over_slices(_keep_rows, len(Y), Y, atoms, structure.start, structure.positive, k, X)
+    over_slices(_keep_rows, len(Y), Y, atoms, structure.start, structure.positive or None, k, X)
 
 
 @kernel()
@@ -143,7 +147,7 @@ def _keep_rows(
     Y: NDArray[Any],
     atoms: NDArray[Any],
     start: NDArray[Any],
-    positive: bool,
+    positive: bool | None,
     k: int,
     X: NDArray[Any],
 ) -> None:

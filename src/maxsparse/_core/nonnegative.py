@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ __all__ = ["active_set", "fit_nonnegative"]
 
 OPTIMAL = 64.0  # roundings that the gradient of an atom outside the support may have
 EPS_SINGLE, EPS_DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+SIMILAR = 1e-4  # share of an atom outside the span of others below which every fit is corrected
 ROUNDS = 3  # as Lawson and Hanson: at most so many steps per atom
 
 
@@ -30,13 +31,26 @@ def fit_nonnegative(
     """Fit y on the first `count` columns, x (count,) ≥ 0; return ‖r‖². Scratch: C (min(n, m), min(n, m))."""
     n = y.shape[0]
     Phi, rows = np.empty((n, count), dtype=y.dtype), np.empty((count, n), dtype=y.dtype)
-    norms, w = np.empty(count, dtype=y.dtype), np.empty(count, dtype=y.dtype)
+    G, w = np.empty((count, count), dtype=y.dtype), np.empty(count, dtype=y.dtype)
     for c in range(count):
         for i in range(n):
             Phi[i, c] = rows[c, i] = atoms[columns[c], i]
-        norms[c] = np.sqrt(dot(rows[c], rows[c]))
-    active_set(y, Phi, rows, norms, np.empty(0, dtype=y.dtype), 0.0, ROUNDS * count + 1, C, w, x, r)
+        for d in range(c + 1):
+            G[c, d] = G[d, c] = dot(rows[c], rows[d])
+    active_set(y, Phi, rows, G, np.empty(0, dtype=y.dtype), 0.0, ROUNDS * count + 1, C, w, x, r)
     return dot(r, r)
+
+
+class Support(NamedTuple):
+    """The atoms in use and the factor of their Gram matrix."""
+
+    passive: NDArray[Any]  # (size,), their numbers
+    C: NDArray[Any]  # (size, size), lower triangular: the Gram matrix is CCᵀ
+    b: NDArray[Any]  # (m,), Φᵀy
+    h: NDArray[Any]  # (size,), C⁻¹b of the support
+    s: NDArray[Any]  # (size,), the fit
+    z: NDArray[Any]  # (size,), scratch
+    weakest: NDArray[Any]  # (size,), least share of an atom outside the span of those before it, so far
 
 
 @kernel(fast=True)
@@ -44,7 +58,7 @@ def active_set(
     y: NDArray[Any],
     Phi: NDArray[Any],
     atoms: NDArray[Any],
-    norms: NDArray[Any],
+    G: NDArray[Any],
     weights: NDArray[Any],
     goal2: float,
     most: int,
@@ -57,62 +71,129 @@ def active_set(
 
     Parameters
     ----------
-    norms : (m,), of the atoms.
+    G : (m, m), inner products of the atoms.
     weights : (m,), the equality Σ weights·x = 1; empty for none.
     goal2 : stop as soon as ‖r‖² is no larger.
     C, w : scratch, (min(n, m), min(n, m)) and (m,).
     """
     m, size = Phi.shape[1], C.shape[0]
-    passive, s, z = np.empty(size, dtype=np.int64), np.empty(size, dtype=y.dtype), np.empty(size, dtype=y.dtype)
+    vectors = np.empty((4, size), dtype=y.dtype)
+    u = Support(
+        np.empty(size, dtype=np.int64),
+        C,
+        np.empty(m, dtype=y.dtype),
+        vectors[0],
+        vectors[1],
+        vectors[2],
+        vectors[3],
+    )
     blocked = np.zeros(m, dtype=np.bool_)  # in the support, or of no use to the present one
+    axpy_rows(y, Phi, 0, m, u.b)
     for j in range(m):
         x[j] = 0
-    count, equality = 0, weights.shape[0] > 0
-    if equality and m > 0:  # start from the best single atom
-        passive[0] = _best_vertex(y, Phi, norms, weights, w)
-        x[passive[0]] = 1.0 / weights[passive[0]]
-        blocked[passive[0]] = True
-        _extend(atoms, passive, 0, C)
-        count = 1
-    shift = _solve(y, atoms, weights, passive, count, C, s, z, r)
-    r2 = residual_into(y, atoms, passive, s, count, r)
-    tolerance = OPTIMAL * (EPS_SINGLE if y.itemsize == 4 else EPS_DOUBLE) * np.sqrt(dot(y, y))
+    whole = dot(y, y)
+    count, shift, equality = 0, 0.0, weights.shape[0] > 0
+    if equality and m > 0:
+        u.passive[0] = _best_vertex(u.b, G, weights)
+        x[u.passive[0]] = 1.0 / weights[u.passive[0]]
+        blocked[u.passive[0]] = True
+        _extend(G, u, 0)
+        count, shift = 1, _solve(y, atoms, weights, u, 1, False, r)
+    tolerance = OPTIMAL * (EPS_SINGLE if y.itemsize == 4 else EPS_DOUBLE) * np.sqrt(whole)
+    entering, accurate = _steepest(u, G, weights, shift, count, blocked, tolerance, w), False
     for step in range(most):
-        if r2 <= goal2:
-            return step, True
-        axpy_rows(r, Phi, 0, m, w)
-        entering, steepest = -1, 0.0
-        for j in range(m):
-            slope = w[j] + (shift * weights[j] if equality else 0.0)
-            if not blocked[j] and slope > steepest and slope > tolerance * norms[j]:
-                entering, steepest = j, slope
+        # Gradient and residual follow from inner products until they would end the search; then from the data.
+        if not accurate and (entering < 0 or count == size or _left(u, count, whole) <= goal2 + 1e-8 * whole):
+            shift, accurate = _solve(y, atoms, weights, u, count, True, r), True
+            for l in range(count):
+                u.s[l] = x[u.passive[l]] = max(u.s[l], 0.0)
+            if residual_into(y, atoms, u.passive, u.s, count, r) <= goal2:
+                return step, True
+            axpy_rows(r, Phi, 0, m, w)
+            entering = _largest(w, G, weights, shift, blocked, tolerance)
         if entering < 0 or count == size:
             return step, entering < 0
-        passive[count] = entering
+        u.passive[count] = entering
         blocked[entering] = True
-        if not _extend(atoms, passive, count, C):
-            continue  # depends on the support up to rounding
-        shift = _solve(y, atoms, weights, passive, count + 1, C, s, z, r)
-        if s[count] > 0.0:
-            for j in range(m):
-                blocked[j] = x[j] > 0.0
-            blocked[entering] = True
-            count, shift = _walk(y, atoms, weights, passive, count + 1, C, s, z, r, x, blocked, shift)
-        else:  # by rounding: of no use here
-            shift = _solve(y, atoms, weights, passive, count, C, s, z, r)
-        r2 = residual_into(y, atoms, passive, s, count, r)
+        useful = _extend(G, u, count)  # False where it depends on the support up to rounding
+        if useful:
+            fresh = _solve(y, atoms, weights, u, count + 1, False, r)
+            useful = u.s[count] > 0.0  # else by rounding
+            if useful:
+                for j in range(m):
+                    blocked[j] = x[j] > 0.0
+                blocked[entering] = True
+                count, shift = _walk(y, atoms, G, weights, u, count + 1, r, x, blocked, fresh)
+                accurate = False
+            else:
+                shift = _solve(y, atoms, weights, u, count, False, r)
+        entering = _steepest(u, G, weights, shift, count, blocked, tolerance, w)
+        if accurate:  # nothing has changed: the data's gradient has the next one
+            axpy_rows(r, Phi, 0, m, w)
+            entering = _largest(w, G, weights, shift, blocked, tolerance)
+    _solve(y, atoms, weights, u, count, True, r)
+    for l in range(count):
+        u.s[l] = x[u.passive[l]] = max(u.s[l], 0.0)
+    residual_into(y, atoms, u.passive, u.s, count, r)
     return most, False
 
 
 @kernel(fast=True)
-def _best_vertex(
-    y: NDArray[Any], Phi: NDArray[Any], norms: NDArray[Any], weights: NDArray[Any], w: NDArray[Any]
+def _left(u: Support, count: int, whole: float) -> float:
+    """Return ‖r‖² of the fit without an equality, by differences."""
+    left = whole
+    for l in range(count):
+        left -= u.h[l] * u.h[l]
+    return left
+
+
+@kernel(fast=True)
+def _steepest(
+    u: Support,
+    G: NDArray[Any],
+    weights: NDArray[Any],
+    shift: float,
+    count: int,
+    blocked: NDArray[Any],
+    tolerance: float,
+    w: NDArray[Any],
 ) -> int:
+    """Set w = Φᵀy − G_S s, four atoms of the support at a time, and return the atom that should enter, or −1."""
+    m = w.shape[0]
+    for j in range(m):
+        w[j] = u.b[j]
+    whole = count - count % 4
+    for l in range(0, whole, 4):
+        p, q, r, t = G[u.passive[l]], G[u.passive[l + 1]], G[u.passive[l + 2]], G[u.passive[l + 3]]
+        a, b, c, d = u.s[l], u.s[l + 1], u.s[l + 2], u.s[l + 3]
+        for j in range(m):
+            w[j] -= (a * p[j] + b * q[j]) + (c * r[j] + d * t[j])
+    for l in range(whole, count):
+        p, a = G[u.passive[l]], u.s[l]
+        for j in range(m):
+            w[j] -= a * p[j]
+    return _largest(w, G, weights, shift, blocked, tolerance)
+
+
+@kernel(fast=True)
+def _largest(
+    w: NDArray[Any], G: NDArray[Any], weights: NDArray[Any], shift: float, blocked: NDArray[Any], tolerance: float
+) -> int:
+    """Return the atom outside the support with the largest slope above the tolerance, −1 for none."""
+    entering, steepest, equality = -1, 0.0, weights.shape[0] > 0
+    for j in range(w.shape[0]):
+        slope = w[j] + (shift * weights[j] if equality else 0.0)
+        if slope > steepest and not blocked[j] and slope > tolerance * np.sqrt(G[j, j]):
+            entering, steepest = j, slope
+    return entering
+
+
+@kernel(fast=True)
+def _best_vertex(b: NDArray[Any], G: NDArray[Any], weights: NDArray[Any]) -> int:
     """Return the atom that alone, with its coefficient 1/weight, leaves the smallest residual."""
-    axpy_rows(y, Phi, 0, Phi.shape[1], w)
     best, least = 0, np.inf
-    for j in range(Phi.shape[1]):
-        change = (norms[j] / weights[j]) ** 2 - 2.0 * w[j] / weights[j]
+    for j in range(b.shape[0]):
+        change = G[j, j] / weights[j] ** 2 - 2.0 * b[j] / weights[j]
         if change < least:
             best, least = j, change
     return best
@@ -122,12 +203,10 @@ def _best_vertex(
 def _walk(
     y: NDArray[Any],
     atoms: NDArray[Any],
+    G: NDArray[Any],
     weights: NDArray[Any],
-    passive: NDArray[Any],
+    u: Support,
     count: int,
-    C: NDArray[Any],
-    s: NDArray[Any],
-    z: NDArray[Any],
     r: NDArray[Any],
     x: NDArray[Any],
     blocked: NDArray[Any],
@@ -137,27 +216,27 @@ def _walk(
     while True:
         length = 2.0
         for l in range(count):
-            if s[l] <= 0.0:
-                length = min(length, _until_zero(x[passive[l]], s[l]))
+            if u.s[l] <= 0.0:
+                length = min(length, _until_zero(x[u.passive[l]], u.s[l]))
         if length > 1.0:
             break
         kept, first = 0, count
         for l in range(count):
-            j = passive[l]
-            if s[l] <= 0.0 and _until_zero(x[j], s[l]) <= length:
+            j = u.passive[l]
+            if u.s[l] <= 0.0 and _until_zero(x[j], u.s[l]) <= length:
                 x[j] = 0
                 blocked[j] = False
                 first = min(first, l)
             else:
-                x[j] += length * (s[l] - x[j])
-                passive[kept] = j
+                x[j] += length * (u.s[l] - x[j])
+                u.passive[kept] = j
                 kept += 1
         count = kept
         for l in range(first, count):
-            _extend(atoms, passive, l, C)
-        shift = _solve(y, atoms, weights, passive, count, C, s, z, r)
+            _extend(G, u, l)
+        shift = _solve(y, atoms, weights, u, count, False, r)
     for l in range(count):
-        x[passive[l]] = s[l]
+        x[u.passive[l]] = u.s[l]
     return count, shift
 
 
@@ -168,19 +247,24 @@ def _until_zero(x: float, s: float) -> float:
 
 
 @kernel(fast=True)
-def _extend(atoms: NDArray[Any], passive: NDArray[Any], count: int, C: NDArray[Any]) -> bool:
-    """Add row `count` to the Cholesky factor of the support's Gram matrix; False if that atom depends on the others."""
-    atom = atoms[passive[count]]
-    rest = size = dot(atom, atom)
+def _extend(G: NDArray[Any], u: Support, count: int) -> bool:
+    """Add the atom at place `count` to the factor of the support; False if it depends on the others."""
+    C, g = u.C, G[u.passive[count]]
+    rest = size = g[u.passive[count]]
+    total = u.b[u.passive[count]]
     for l in range(count):
-        total = dot(atoms[passive[l]], atom)
+        value = g[u.passive[l]]
         for k in range(l):
-            total -= C[count, k] * C[l, k]
-        C[count, l] = total / C[l, l]
-        rest -= C[count, l] * C[count, l]
+            value -= C[count, k] * C[l, k]
+        value /= C[l, l]
+        C[count, l] = value
+        rest -= value * value
+        total -= value * u.h[l]
     if not rest > DEPENDENT * size:
         return False
     C[count, count] = np.sqrt(rest)
+    u.h[count] = total / C[count, count]
+    u.weakest[count] = min(rest / size, u.weakest[count - 1] if count > 0 else 1.0)
     return True
 
 
@@ -189,33 +273,37 @@ def _solve(
     y: NDArray[Any],
     atoms: NDArray[Any],
     weights: NDArray[Any],
-    passive: NDArray[Any],
+    u: Support,
     count: int,
-    C: NDArray[Any],
-    s: NDArray[Any],
-    z: NDArray[Any],
+    refine: bool,
     r: NDArray[Any],
 ) -> float:
-    """Set s to the least squares fit on the support, refined once, with its equality; return −(its multiplier)."""
+    """Set s to the least squares fit on the support, with its equality; return −(the equality's multiplier).
+
+    The fit is corrected by the residual where that is asked for, and where atoms are similar.
+    """
+    for i in range(count - 1, -1, -1):
+        total = u.h[i]
+        for l in range(i + 1, count):
+            total -= u.C[l, i] * u.s[l]
+        u.s[i] = total / u.C[i, i]
+    if count > 0 and (refine or u.weakest[count - 1] < SIMILAR):
+        residual_into(y, atoms, u.passive, u.s, count, r)
+        for l in range(count):
+            u.z[l] = dot(atoms[u.passive[l]], r)
+        cholesky_solve(u.C, count, u.z)
+        for l in range(count):
+            u.s[l] += u.z[l]
+    if weights.shape[0] == 0:
+        return 0.0
+    left, scale = 1.0, 0.0
     for l in range(count):
-        s[l] = 0
-    shift = 0.0
-    for _ in range(2):
-        residual_into(y, atoms, passive, s, count, r)
-        for l in range(count):
-            z[l] = dot(atoms[passive[l]], r)
-        cholesky_solve(C, count, z)
-        for l in range(count):
-            s[l] += z[l]
-    if weights.shape[0] > 0:
-        total, scale = 1.0, 0.0
-        for l in range(count):
-            z[l] = weights[passive[l]]
-            total -= weights[passive[l]] * s[l]
-        cholesky_solve(C, count, z)
-        for l in range(count):
-            scale += weights[passive[l]] * z[l]
-        shift = total / scale
-        for l in range(count):
-            s[l] += shift * z[l]
+        u.z[l] = weights[u.passive[l]]
+        left -= weights[u.passive[l]] * u.s[l]
+    cholesky_solve(u.C, count, u.z)
+    for l in range(count):
+        scale += weights[u.passive[l]] * u.z[l]
+    shift = left / scale
+    for l in range(count):
+        u.s[l] += shift * u.z[l]
     return shift

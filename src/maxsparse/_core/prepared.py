@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,9 +300,9 @@ def noise_levels(Y: Array, noise: float) -> list[tuple[int | None, NDArray[np.in
     return [(int(value), np.flatnonzero(level == value)) for value in np.unique(level)]
 
 
-def coherence_sums(matrix: Array, k: int) -> NDArray[np.float64]:
-    """Return the largest sums of |cosines| between one atom and j others, j = 1..k; see ``theory``."""
-    G = -np.sort(-cosines(matrix), axis=1)[:, :k]
+def coherence_sums(matrix: Array, k: int, start: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """Return the largest sums of |cosines| between one atom (group) and j others, j = 1..k; see ``theory``."""
+    G = -np.sort(-(cosines(matrix) if start is None else group_cosines(matrix, start)), axis=1)[:, :k]
     return np.asarray(np.cumsum(G, axis=1).max(axis=0), dtype=np.float64)
 
 
@@ -310,6 +311,22 @@ def cosines(matrix: Array) -> FloatArray:
     unit = matrix / np.linalg.norm(matrix, axis=0)
     G: FloatArray = np.abs(unit.conj().T @ unit)
     np.fill_diagonal(G, 0.0)
+    return G
+
+
+def group_cosines(matrix: Array, start: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosines of the smallest angles between the spans of two groups, with a zero diagonal, (B, B).
+
+    Atoms start[b] to start[b + 1] are group b.
+    """
+    bases = []
+    for first, stop in pairwise(start):
+        U, sigma, _ = np.linalg.svd(matrix[:, first:stop], full_matrices=False)
+        bases.append(U[:, sigma > 1e-12 * sigma[0]])
+    G = np.zeros((len(bases), len(bases)))
+    for b, left in enumerate(bases):
+        for c, right in enumerate(bases[:b]):
+            G[b, c] = G[c, b] = np.linalg.norm(left.conj().T @ right, 2)
     return G
 
 

@@ -19,6 +19,7 @@ from maxsparse.cli.arguments import (
     read_dictionary,
 )
 from maxsparse.cli.printing import say, say_summary
+from maxsparse.cli.structured import has_structure, read_labels, solve_in_memory
 
 if TYPE_CHECKING:
     from maxsparse.streaming import Work
@@ -139,6 +140,15 @@ def solve(
     precondition: Annotated[
         bool, typer.Option("--whiten/--no-whiten", help="Whiten the dictionary first (precondition).")
     ] = False,
+    positive: Annotated[bool, typer.Option("--positive", help="Only coefficients of at least zero.")] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labels of the atoms, those of one label come and go together: a file of m whole numbers, "
+            "or the labels separated by commas.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Option of the method: --set max_iter=200. Repeatable."),
@@ -155,6 +165,9 @@ def solve(
 ) -> None:
     """Recover signals with a classical method, without certificates.
 
+    Signals may be complex, or snapshots (N, L, n) that share one support per row: these are solved in memory, from
+    .npy, .npz, .mat or .zarr to .npy, .npz or .mat.
+
     Example: maxsparse solve Phi.npy Y.npy --method omp --sparsity 3 -o X.npz
     """
     check_name(SOLVERS, method, "--method")
@@ -165,7 +178,19 @@ def solve(
         asked["noise"] = noise
     if threads is not None:
         asked["n_threads"] = threads
-    work = Solve(read_dictionary(dictionary, phi_key), method, asked)
+    if positive:
+        asked["positive"] = True
+    if groups is not None:
+        asked["groups"] = read_labels(groups)
+    Phi = read_dictionary(dictionary, phi_key)
+    if Phi.dtype.kind == "c" or has_structure(signals, key):
+        if scheduler is not None:
+            raise typer.BadParameter(
+                "is for real signals (N, n), not for snapshots or complex data", param_hint="--scheduler"
+            )
+        solve_in_memory(Phi, signals, key, method, asked, output, as_json=as_json)
+        return
+    work = Solve(Phi, method, asked)
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
     _run(work, signals, output, kind, scheduler, as_json, options, certifies=False)
 

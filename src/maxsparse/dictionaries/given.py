@@ -80,4 +80,4 @@ def load(path: str | os.PathLike[str], key: str | None = None) -> FloatArray:
     >>> ms.dictionaries.load(path).shape
     (4, 8)
     """
-    return check_dictionary(read_array(path, key), name=f"the dictionary in {os.fspath(path)!r}")
+    return check_dictionary(read_array(path, key), complex_too=True, name=f"the dictionary in {os.fspath(path)!r}")

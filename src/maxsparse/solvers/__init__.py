@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time every registered
     from maxsparse.solvers.iht import iht
     from maxsparse.solvers.ista import fista, ista
     from maxsparse.solvers.l1 import l1
+    from maxsparse.solvers.nnls import nnls
     from maxsparse.solvers.omp import omp
     from maxsparse.solvers.reweighted_l1 import reweighted_l1
     from maxsparse.solvers.sbl import sbl
@@ -43,6 +44,7 @@ __all__ = [
     "iht",
     "ista",
     "l1",
+    "nnls",
     "omp",
     "register",
     "reweighted_l1",

@@ -166,6 +166,8 @@ def run(
 def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:
     """Check a problem, refuse what the method cannot do, and prepare Φ as methods see it."""
     known = Phi.Phi if isinstance(Phi, Prepared) else None
+    if method in SOLVERS and np.iscomplexobj(Y):  # before the error that positive= and complex data exclude each other
+        SOLVERS.require(method, "complex")
     dictionary, signals, structure = check_structured(
         Phi, Y, positive=options.positive, groups=options.groups, checked=known
     )

@@ -19,13 +19,14 @@ def homotopy_rows(
     atoms: NDArray[Any],
     G: NDArray[Any],
     Y: NDArray[Any],
-    goal: float,
+    goal: NDArray[Any],
+    positive: bool,
     most: int,
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
 ) -> None:
-    """Solve min ‖x‖₁ s.t. ‖y − Φx‖₂ ≤ goal for every row."""
+    """Solve min ‖x‖₁ s.t. ‖y − Φx‖₂ ≤ goal for every row, over x ≥ 0 where asked."""
     N, n = Y.shape
     m = G.shape[0]
     size = min(n, m)
@@ -35,7 +36,7 @@ def homotopy_rows(
     active, blocked = np.empty(size, dtype=np.int64), np.zeros(m, dtype=np.bool_)
     for row in range(piece, N, pieces):
         count, spent[row], done[row] = _follow(
-            Phi, atoms, G, Y[row], goal, most, L, w, x, sign, r, d, c, a, active, blocked
+            Phi, atoms, G, Y[row], goal[row], positive, most, L, w, x, sign, r, d, c, a, active, blocked
         )
         for l in range(count):
             X[row, active[l]] = x[l]
@@ -48,6 +49,7 @@ def _follow(
     G: NDArray[Any],
     y: NDArray[Any],
     goal: float,
+    positive: bool,
     most: int,
     L: NDArray[Any],
     w: NDArray[Any],
@@ -67,8 +69,10 @@ def _follow(
     blocked[:] = False
     r[:] = y
     axpy_rows(r, Phi, 0, m, c)
-    entering = int(np.argmax(np.abs(c)))
+    entering = int(np.argmax(c if positive else np.abs(c)))
     count, lam = 0, abs(c[entering])
+    if positive and c[entering] <= 0.0:
+        return 0, 0, False
     for step in range(most):
         if entering >= 0:
             active[count], x[count], sign[count] = entering, 0.0, 1.0 if c[entering] > 0.0 else -1.0
@@ -77,7 +81,7 @@ def _follow(
         if not _direction(G, active, sign, count, L, w):
             return count, step, False
         _images(atoms, G, active, w, count, d, a)
-        length, entering, leaving = _breakpoint(lam, c, a, blocked, x, w, count)
+        length, entering, leaving = _breakpoint(lam, c, a, blocked, x, w, count, positive)
         final = _reach(r, d, goal)
         stop = final <= length
         length = min(final, length)
@@ -137,7 +141,14 @@ def _images(
 
 @kernel(fast=True)
 def _breakpoint(
-    lam: float, c: NDArray[Any], a: NDArray[Any], blocked: NDArray[Any], x: NDArray[Any], w: NDArray[Any], count: int
+    lam: float,
+    c: NDArray[Any],
+    a: NDArray[Any],
+    blocked: NDArray[Any],
+    x: NDArray[Any],
+    w: NDArray[Any],
+    count: int,
+    positive: bool,
 ) -> tuple[float, int, int]:
     """Return how far the path is straight, and which atom enters or leaves there (−1 for none)."""
     length, entering, leaving = lam, -1, -1
@@ -145,7 +156,7 @@ def _breakpoint(
         if not blocked[j]:
             for s in (1.0, -1.0):
                 gain = 1.0 - s * a[j]
-                if gain > 1e-12 and (lam - s * c[j]) / gain < length:
+                if gain > 1e-12 and (s > 0.0 or not positive) and (lam - s * c[j]) / gain < length:
                     length, entering = max((lam - s * c[j]) / gain, 0.0), j
     for l in range(count):
         if x[l] * w[l] < 0.0 and -x[l] / w[l] < length:

@@ -82,7 +82,7 @@ def posterior(
         for j in range(count):
             W[i, j] = g[j] * B[i, j]
     for i in range(n):
-        _weighted_row(W[i], B, count, i, S[i])
+        weighted_row(W[i], B, count, i, S[i])
         S[i, i] += lam
     if not cholesky(S, n):
         return False
@@ -95,7 +95,7 @@ def posterior(
         for l in range(i):
             total -= S[i, l] * v[l]
         v[i] = total / S[i, i]
-        _substitute_row(S[i], B[i], W, count, i)
+        substitute_row(S[i], B[i], W, count, i)
         a = v[i]
         for j in range(count):
             x[j] += a * W[i, j]
@@ -106,7 +106,7 @@ def posterior(
 
 
 @kernel(fast=True)
-def _weighted_row(weighted: NDArray[Any], B: NDArray[Any], count: int, i: int, out: NDArray[Any]) -> None:
+def weighted_row(weighted: NDArray[Any], B: NDArray[Any], count: int, i: int, out: NDArray[Any]) -> None:
     """Set out[k] = weighted·B[k] for k ≤ i, four rows of B at a time."""
     whole = (i + 1) - (i + 1) % 4
     for k in range(0, whole, 4):
@@ -126,7 +126,7 @@ def _weighted_row(weighted: NDArray[Any], B: NDArray[Any], count: int, i: int, o
 
 
 @kernel(fast=True)
-def _substitute_row(l_row: NDArray[Any], b: NDArray[Any], W: NDArray[Any], count: int, i: int) -> None:
+def substitute_row(l_row: NDArray[Any], b: NDArray[Any], W: NDArray[Any], count: int, i: int) -> None:
     """Set W[i] = (b − Σ_{l<i} L_il W[l]) / L_ii, four rows of W at a time."""
     w = W[i]
     for j in range(count):

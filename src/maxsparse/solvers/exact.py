@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, times
 from maxsparse._core.registry import SOLVERS
+from maxsparse._core.structure import check_groups
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_dictionary, check_integer, check_number, shape_of
 from maxsparse.result import Result
+from maxsparse.solvers._block_exact import enumerate_blocks
 from maxsparse.solvers._contract import Batch, Options, Precondition, run
 
 __all__ = ["exact"]
@@ -28,7 +30,7 @@ SLACK = 1e-6  # relative error of the running residual; candidates are checked b
     "exact",
     summary="min ‖x‖₀ by trying every support",
     label="exact ℓ0",
-    can=["noise"],
+    can=["noise", "positive", "groups", "complex", "snapshots"],
     good_for="a small problem, and a proof by enumeration",
     order=50,
 )
@@ -41,6 +43,8 @@ def exact(
     max_supports: float = 1e7,
     precondition: Precondition = False,
     noise: float = 0.0,
+    positive: bool = False,
+    groups: ArrayLike | None = None,
     n_threads: int | None = None,
     progress: bool = False,
 ) -> Result:
@@ -52,12 +56,13 @@ def exact(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), real or complex
         Dictionary.
-    Y : array-like of shape (N, n)
-        Signals as rows.
+    Y : array-like of shape (N, n) or (N, L, n), real or complex
+        Signals as rows; or L snapshots for each, which share one support.
     sparsity : int or None, default=None
-        Largest support to try; None tries sizes until every signal is explained, or as far as `max_supports` allows.
+        Largest support to try, in groups where there are any; None tries sizes until every signal is explained, or as
+        far as `max_supports` allows.
     tol : float, default=1e-8
         Residual, relative to ‖y‖₂, at which y counts as explained; in float32 at least 64 rounding errors.
     max_supports : float, default=1e7
@@ -66,7 +71,11 @@ def exact(
     precondition : bool or (W, D), default=False
         Whitening changes only the metric of the residual; accepted for a uniform interface.
     noise : float, default=0.0
-        Standard deviation σ of the noise on every measurement.
+        Standard deviation σ of the noise on every measurement; of complex noise, that of both parts together.
+    positive : bool, default=False
+        Only coefficients of at least zero.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms; those of one label come and go together.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
@@ -98,19 +107,25 @@ def exact(
     n, m = shape_of(Phi, "Phi")
     if min(n, m) == 0:
         check_dictionary(Phi)  # raises the error for an empty Phi
+    labels = check_groups(groups, m)
+    m = m if labels is None else int(labels.max()) + 1  # what a support is made of
     largest = min(n, m) if sparsity is None else check_integer(sparsity, "sparsity", low=0, high=min(n, m))
     if sparsity is not None and _count(largest, m) > max_supports:
         raise ValueError(_too_many(largest, m, max_supports))
     left: list[int] = []  # numbers of signals that would take too many supports
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        N = len(batch.Y)
+        N, plain = len(batch.Y), batch.structure.plain
         closest = max(tol, ROUNDINGS * float(np.finfo(batch.Y.dtype).eps))  # no support explains y beyond its precision
-        goal = np.maximum(closest * np.linalg.norm(batch.Y, axis=1), batch.noise * np.sqrt(batch.Y.shape[1]))
-        Y64, atoms = batch.Y.astype(np.float64), batch.atoms.astype(np.float64)
-        G, alpha = atoms @ atoms.T, times(Y64, np.ascontiguousarray(atoms.T))
-        X = np.zeros(batch.X.shape)
-        best = np.linalg.norm(Y64, axis=1)
+        double = np.result_type(batch.Y, np.float64)
+        Y64, atoms = batch.Y.astype(double), batch.atoms.astype(double)
+        if plain:
+            goal = np.maximum(closest * np.linalg.norm(batch.Y, axis=1), batch.floor)
+            G, alpha = atoms @ atoms.T, times(Y64, np.ascontiguousarray(atoms.T))
+        else:
+            goal = np.maximum(closest * np.linalg.norm(batch.Y, axis=(1, 2)), batch.floor)
+        X = np.zeros(batch.X.shape, dtype=double)
+        best = np.linalg.norm(Y64.reshape(N, -1), axis=1)
         done = best <= goal
         spent = np.zeros(N, dtype=np.int64)
         for k in range(1, largest + 1):
@@ -121,13 +136,19 @@ def exact(
                 left.append(rows.size)
                 break
             best[rows] = np.inf
-            over_slices(_enumerate_rows, -(-rows.size // BLOCK), atoms, G, Y64, alpha, rows, k, goal, best, X)
+            if plain:
+                over_slices(_enumerate_rows, -(-rows.size // BLOCK), atoms, G, Y64, alpha, rows, k, goal, best, X)
+            else:
+                problem = (atoms, Y64, batch.structure.start, batch.structure.positive or None)
+                over_slices(enumerate_blocks, rows.size, *problem, rows, k, goal, best, X)
             spent[rows] = k
             done[rows] = best[rows] < np.inf
         batch.X[...] = X
         return spent, done
 
-    result = run("exact", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress))
+    result = run(
+        "exact", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress, None, positive, groups)
+    )
     if left:
         size = int(result.iterations.max()) + 1
         warnings.warn(

@@ -13,6 +13,7 @@ from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_matrix, check_number
 from maxsparse.result import Result
+from maxsparse.solvers._block_iht import block_iht_rows
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
 
 __all__ = ["iht"]
@@ -26,7 +27,7 @@ SHRINK = 2.0  # their κ
     summary="projected gradient on ‖x‖₀ ≤ k",
     label="IHT",
     needs=["sparsity"],
-    can=["noise", "callback"],
+    can=["noise", "groups", "callback", "complex", "snapshots"],
     good_for="the paper's baseline; a small RIP constant is needed",
     order=20,
 )
@@ -41,6 +42,7 @@ def iht(
     tol: float = 1e-8,
     precondition: Precondition = False,
     noise: float = 0.0,
+    groups: ArrayLike | None = None,
     n_threads: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -51,19 +53,19 @@ def iht(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), real or complex
         Dictionary.
-    Y : array-like of shape (N, n)
-        Signals as rows.
+    Y : array-like of shape (N, n) or (N, L, n), real or complex
+        Signals as rows; or L snapshots for each, which share one support: the atoms with the largest norm over all.
     sparsity : int or array-like of shape (N,)
-        Number k of coefficients to keep, one for all signals or one for each.
+        Number k of coefficients (of groups, where there are any) to keep, one for all signals or one for each.
     step : float, "normalised" or "fixed", default="normalised"
         Step μ. ``"normalised"`` is the adaptive rule of [2]_; ``"fixed"`` is :math:`1/\|\Phi\|_2^2`. With both the
         error never increases. The paper's μ = 1 is safe only for :math:`\|\Phi\|_2 \le 1` or a small restricted
         isometry constant.
     Gamma : array-like of shape (m, n) or None, default=None
         Γ of the generalised layer :math:`H_k[(I - \Gamma\Phi)x + \Gamma y]`, in place of :math:`\mu\Phi^\top`; `step`
-        is not used then.
+        is not used then. For one real signal per row, without groups.
     max_iter : int, default=1000
         Most iterations per signal.
     tol : float, default=1e-8
@@ -71,7 +73,9 @@ def iht(
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
     noise : float, default=0.0
-        Standard deviation of the noise on every measurement.
+        Standard deviation of the noise on every measurement; of complex noise, that of both parts together.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms; those of one label come and go together.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
@@ -108,7 +112,7 @@ def iht(
     """
     max_iter = check_integer(max_iter, "max_iter", low=1)
     tol = check_number(tol, "tol", low=0.0)
-    sparsities = check_sparsities(sparsity, Phi, Y)
+    sparsities = check_sparsities(sparsity, Phi, Y, groups=groups)
     if isinstance(step, str):
         check_choice(step, "step", ("normalised", "fixed"))
     elif check_number(step, "step") <= 0:
@@ -116,18 +120,25 @@ def iht(
     layer = None if Gamma is None else _check_layer(Gamma, Phi, precondition)
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        N, n = batch.Y.shape
+        N = len(batch.Y)
         filters, mu = batch.Phi, 0.0  # rows of `filters` are those of Γᵀ; a step of 0 means the adaptive rule
+        if layer is not None and not batch.structure.plain:
+            raise ValueError("Gamma is for one real signal per row and atoms without groups; omit it")
         if layer is not None:
             filters, mu = np.ascontiguousarray(layer.T, dtype=batch.Phi.dtype), 1.0
         elif step == "fixed":
             mu = 1.0 / float(np.linalg.norm(batch.Phi, 2)) ** 2
         elif not isinstance(step, str):
             mu = float(step)
-        limits, floor = sparsities[batch.rows], batch.noise * np.sqrt(n)
+        limits, floor = sparsities[batch.rows], batch.floor
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
 
         def advance(start: int, stop: int) -> None:
+            if not batch.structure.plain:
+                rule = (mu, (STABLE_SHARE, SHRINK), stop - start, tol, floor)
+                problem = (np.ascontiguousarray(batch.Phi.conj()), batch.atoms, batch.Y, batch.structure.start, limits)
+                over_slices(block_iht_rows, N, *problem, *rule, batch.X, spent, done)
+                return
             over_slices(
                 _iht_rows,
                 len(batch.Y),
@@ -147,7 +158,7 @@ def iht(
         batch.drive(advance, max_iter, done)
         return spent, done
 
-    return run("iht", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress, callback))
+    return run("iht", Phi, Y, solve_batch, Options(precondition, noise, n_threads, progress, callback, False, groups))
 
 
 def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_choice, check_integer, check_number
 from maxsparse.result import Result
+from maxsparse.solvers._block_sbl import Settings, State, block_sbl
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
 from maxsparse.solvers._posterior import drop, learned_noise, pack, posterior, scaled, update_gamma
 
@@ -28,7 +29,7 @@ FINISH_PRUNE = 1e-7
     "sbl",
     summary="min yᵀS⁻¹y + log det S, sparse Bayesian learning",
     label="SBL",
-    can=["noise", "callback"],
+    can=["noise", "positive", "groups", "callback", "complex", "snapshots"],
     good_for="a coherent Φ, or noise; **the default**",
     order=40,
 )
@@ -44,6 +45,8 @@ def sbl(
     prune: float = 0.0,
     precondition: Precondition = False,
     noise: float | str = 0.0,
+    positive: bool = False,
+    groups: ArrayLike | None = None,
     n_threads: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -55,17 +58,18 @@ def sbl(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), real or complex
         Dictionary.
-    Y : array-like of shape (N, n)
-        Signals as rows; the noise level and γ are relative to each signal's own size.
+    Y : array-like of shape (N, n) or (N, L, n), real or complex
+        Signals as rows; or L snapshots for each, which share their γ (M-SBL [3]_). The noise level and γ are relative
+        to each signal's own size.
     update : {"em", "convex", "mackay"}, default="em"
         With :math:`u = \Phi^\top S^{-1} y`, :math:`q_i = \phi_i^\top S^{-1} \phi_i` and :math:`x = \gamma u`:
         ``"em"`` is :math:`\gamma = x^2 + \gamma - \gamma^2 q` [1]_, the slowest and on coherent dictionaries by far the
         best, finished by a few steps of the last; ``"convex"`` is :math:`\gamma = |x|/\sqrt q` [2]_; ``"mackay"`` is
         :math:`\gamma = x^2/(\gamma q)` [1]_, the fastest. The first two never increase the objective at a fixed λ.
     sparsity : int or None, default=None
-        Keep that many of the largest coefficients and refit them by least squares.
+        Keep that many of the largest coefficients (groups, where there are any) and refit them by least squares.
     max_iter : int, default=500
         Most iterations per signal.
     tol : float, default=1e-4
@@ -80,6 +84,12 @@ def sbl(
     noise : float or "learn", default=0.0
         Standard deviation of the noise on every measurement, which fixes λ; 0 lowers λ towards zero by a schedule;
         ``"learn"`` estimates λ along with γ, which for m > n tends to be too low: atoms can explain noise.
+        Of complex noise, the deviation of real and imaginary part together.
+    positive : bool, default=False
+        Only coefficients of at least zero: γ is the mean square of a posterior that is cut off at zero, atom by atom
+        [4]_.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms; those of one label share one γ, and come and go together.
     n_threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : bool, default=False
@@ -101,6 +111,10 @@ def sbl(
     .. [1] M. Tipping, "Sparse Bayesian learning and the relevance vector machine", JMLR 1, 2001.
     .. [2] D. Wipf, S. Nagarajan, "Iterative reweighted ℓ1 and ℓ2 methods for finding sparse solutions",
        IEEE J-STSP 4(2), 2010.
+    .. [3] D. Wipf, B. Rao, "An empirical Bayesian strategy for solving the simultaneous sparse approximation problem",
+       IEEE Trans. Signal Processing 55(7), 2007.
+    .. [4] A. Nalci, I. Fedorov, M. Al-Shoukairi, T. Liu, B. Rao, "Rectified Gaussian scale mixtures and the sparse
+       non-negative least squares problem", IEEE Trans. Signal Processing 66(12), 2018.
 
     Examples
     --------
@@ -120,15 +134,20 @@ def sbl(
         raise ValueError(f'noise must be a number or "learn", got {noise!r}')
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        N, m = batch.X.shape
-        gamma = np.ones((N, m), dtype=batch.X.dtype)
+        N, size = len(batch.X), batch.structure.n_blocks
+        gamma = np.ones((N, size), dtype=batch.X.real.dtype)
         lam = np.zeros(N)  # 0 until the first iteration sets it
         finishing = np.zeros(N, dtype=np.int64)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         smallest = min(last, 100.0 * float(np.finfo(batch.X.dtype).eps))
         settings = (batch.noise**2, first, last, smallest, tol, prune)
+        finish = (LEARNING_STARTS_AT, SCHEDULE_DECAY, FINISH_ITERATIONS, FINISH_PRUNE)
 
         def advance(start: int, stop: int) -> None:
+            if not batch.structure.plain:
+                general = Settings(code, learn, *settings, *finish, batch.structure.positive, batch.snapshots)
+                block_sbl(batch, general, State(gamma, lam, finishing, spent, done), stop - start)
+                return
             over_slices(
                 _sbl_rows,
                 len(batch.Y),
@@ -151,7 +170,7 @@ def sbl(
         return spent, done
 
     level = 0.0 if isinstance(noise, str) else noise
-    options = Options(precondition, level, n_threads, progress, callback)
+    options = Options(precondition, level, n_threads, progress, callback, positive, groups)
     return run("sbl", Phi, Y, solve_batch, options, keep=sparsity)
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.validation import check_matrix
+from maxsparse._core.validation import check_array, check_matrix
 from maxsparse.files import check_npy_header, read_array
 
 __all__ = ["Source", "open_source"]
@@ -57,6 +57,12 @@ class Source(ABC):
 
     def check(self, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> None:
         """Check that this is a numeric matrix, and store name and shape."""
+        if len(shape) == 3 or np.issubdtype(dtype, np.complexfloating):
+            kind = "complex" if len(shape) != 3 else f"of shape {tuple(shape)}"
+            raise ValueError(
+                f"{name} is {kind}; real signals (N, n) are read a chunk at a time, snapshots and complex data in "
+                "memory: maxsparse solve, or ms.solve in Python"
+            )
         # Check an array without rows of the same dtype, to raise the same errors as for any array.
         check_matrix(np.zeros((0, *shape[1:]) if len(shape) > 1 else shape[:1], dtype=dtype), name)
         self.name, self.shape = name, (int(shape[0]), int(shape[1]))
@@ -173,7 +179,7 @@ def open_source(signals: str | os.PathLike[str] | ArrayLike, *, key: str | None 
     if isinstance(signals, np.memmap) and signals.filename is not None:
         return ArraySource(signals, "Y", file_identity(Path(signals.filename)) | {"shape": list(signals.shape)})
     if not isinstance(signals, str | os.PathLike):
-        array = check_matrix(signals, "Y")
+        array = check_array(signals, "Y", dimensions=(2, 3))
         return ArraySource(array, "Y", {"sha256": _digest(np.ascontiguousarray(array).data)})
     if os.fspath(signals) == "-":
         return _standard_input(key)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse._core.prepared import whiten
+from maxsparse._core.structure import Structure, check_groups
 from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_matrix, check_number
 
 __all__ = ["null_low_rank", "precondition"]
@@ -13,7 +14,9 @@ __all__ = ["null_low_rank", "precondition"]
 REWEIGHTINGS = 10
 
 
-def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def precondition(
+    Phi: ArrayLike, *, noise: float = 0.0, groups: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     r"""Whiten a dictionary: W and D such that WΦD is much less coherent than Φ.
 
     .. math::
@@ -24,13 +27,16 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
-        Dictionary.
+    Phi : array-like of shape (n, m), real or complex
+        Dictionary; for a complex one, ⊤ is the conjugate transpose, and W is complex.
     noise : float, default=0.0
         Standard deviation of the noise on y relative to the root mean square of y's entries, that is
         :math:`10^{-snr/20}`. It sets :math:`\lambda = noise^2 \|\Phi\|_F^2 / n`, which makes Wy white for random x and
         does
         not amplify noise in the directions in which Φ is weak.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms that come and go together: one number of D for each group, the root mean square of its
+        atoms' norms, so that whitening keeps the shapes of the groups.
 
     Returns
     -------
@@ -54,7 +60,13 @@ def precondition(Phi: ArrayLike, *, noise: float = 0.0) -> tuple[FloatArray, Flo
     >>> round(ms.theory.coherence(Phi), 2), round(ms.theory.coherence(W @ Phi * D), 2)
     (1.0, 0.86)
     """
-    return whiten(check_dictionary(Phi), check_number(noise, "noise", low=0.0))
+    matrix, level = check_dictionary(Phi, complex_too=True), check_number(noise, "noise", low=0.0)
+    n, m = matrix.shape
+    structure = Structure((n, m), labels=check_groups(groups, m))
+    if structure.labels is None:
+        return whiten(matrix, level)
+    W, D = whiten(structure.arranged(matrix), level, structure.start)
+    return W, structure.restored(D)
 
 
 def null_low_rank(Phi: ArrayLike, rank: int, *, low_rank: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.prepared import Prepared
 from maxsparse._core.progress import track
 from maxsparse._core.validation import FloatArray, check_dictionary, check_integer, check_number
 from maxsparse.theory.coherence import coherence
@@ -60,12 +62,13 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
 
     .. math:: \mathrm{spark}(\Phi) = \min\{\|z\|_0 : \Phi z = 0,\ z \ne 0\}
 
-    A solution of y = Φx with :math:`2\|x\|_0 < \mathrm{spark}(\Phi)` is the unique sparsest one.
+    A solution of y = Φx with :math:`2\|x\|_0 < \mathrm{spark}(\Phi)` is the unique sparsest one. With several snapshots
+    of rank r that share one support, :math:`2\|x\|_0 < \mathrm{spark}(\Phi) - 1 + r` is enough [2]_.
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
-        Dictionary; the atoms need not have norm 1.
+    Phi : array-like of shape (n, m), real or complex
+        Dictionary; the atoms need not have norm 1. Of a complex one only bounds are computed, without enumeration.
     tol : float, default=1e-10
         A unit atom this close to the span of others counts as dependent on them.
     limit : int, default=5_000_000
@@ -93,6 +96,7 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
     ----------
     .. [1] D. Donoho, M. Elad, "Optimally sparse representation in general (nonorthogonal) dictionaries via ℓ1
        minimization", PNAS 100(5), 2003.
+    .. [2] M. Davies, Y. Eldar, "Rank awareness in joint sparse recovery", IEEE Trans. Information Theory 58(2), 2012.
 
     Examples
     --------
@@ -100,7 +104,8 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
     >>> ms.theory.spark(ms.dictionaries.gaussian(5, 12, rng=0))
     Spark(spark = 6; solutions with up to 2 nonzeros are unique)
     """
-    matrix = check_dictionary(Phi).astype(np.float64, copy=False)
+    matrix: Any = check_dictionary(Phi, complex_too=True)
+    matrix = matrix.astype(np.result_type(matrix, np.float64), copy=False)
     tol = check_number(tol, "tol", low=0.0)
     limit = check_integer(limit, "limit", low=1)
     unit = matrix / np.linalg.norm(matrix, axis=0)
@@ -108,8 +113,11 @@ def spark(Phi: ArrayLike, *, tol: float = 1e-10, limit: int = 5_000_000, progres
     rank = int(np.linalg.matrix_rank(unit, tol=tol))
     if rank == m:
         return Spark(m + 1, m + 1, np.empty(0, dtype=np.intp))
-    support = _sparse_null_vector(unit, rank, tol)
-    lower, found = _enumerate(unit, support.size, tol, limit, progress)
+    if np.iscomplexobj(unit):
+        support, lower, found = np.arange(rank + 1), Prepared(unit).spark, np.empty(0, dtype=np.intp)
+    else:
+        support = _sparse_null_vector(unit, rank, tol)
+        lower, found = _enumerate(unit, support.size, tol, limit, progress)
     if found.size:
         return Spark(found.size, found.size, found)
     mu = coherence(unit)
