@@ -365,7 +365,74 @@ def stereo_rig(results: dict[str, Any]) -> str:
     return f"{table(['', 'bundled network', 'fine-tuned to the rig'], rows)}\n\n{about}"
 
 
+def doa(results: dict[str, Any]) -> str:
+    """Return the share of scenes in which both directions are found, by method."""
+    part = results["doa"]
+    methods = list(part["rows"][0]["found"])
+    rows = [
+        [
+            f"{row['snapshots']} snapshot{'s' if row['snapshots'] > 1 else ''}, {row['snr']} dB"
+            + (", coherent sources" if row["coherent"] else ""),
+            *(f"{row['found'][method]:.3f}" for method in methods),
+        ]
+        for row in part["rows"]
+    ]
+    about = (
+        f"Both of two sources 4° apart found within 1°, off a grid of 1°, {part['trials']} scenes each (`l1`: 50); "
+        f"`sbl` and `l1` are given the noise level, `omp` and MUSIC the number of sources. `{part['command']}`."
+    )
+    return f"{table(['', *methods], rows)}\n\n{about}"
+
+
+def positive(results: dict[str, Any]) -> str:
+    """Return the share of non-negative signals found with and without the sign constraint."""
+    part = results["positive"]
+    methods = list(part["rows"][0]["found"])
+    rows = [
+        [f"{row['dictionary']} 20×100, d = {row['d']}", *(f"{row['found'][method]:.2f}" for method in methods)]
+        for row in part["rows"]
+    ]
+    about = (
+        f"Share of {part['signals']} non-negative signals whose d best scores are right; no noise, whitened. "
+        f"`{part['command']}`."
+    )
+    return f"{table(['', *methods], rows)}\n\n{about}"
+
+
+def nnls(results: dict[str, Any]) -> str:
+    """Return the speed of batched NNLS next to SciPy's."""
+    part = results["nnls"]
+    rows = [
+        [
+            row["problem"],
+            f"{row['us']:.0f}",
+            f"{row['scipy us']:.0f}",
+            f"{row['times faster, one core']:.1f}",
+            f"{row['times faster, all threads']:.1f}",
+        ]
+        for row in part["rows"]
+    ]
+    header = ["", "µs per signal", "`scipy.optimize.nnls`, µs", "times faster, one core", "times faster, two threads"]
+    return f"{table(header, rows)}\n\nProcessor time; the last column is wall time. `{part['command']}`."
+
+
+def structure_speed(results: dict[str, Any]) -> str:
+    """Return the time of SBL with snapshots and complex numbers, relative to plain SBL."""
+    part = results["speed"]
+    kinds = [kind for kind in part["rows"][0]["seconds"] if kind != "plain"]
+    rows = [
+        [f"{row['n']}×{row['m']}", *(f"{row['seconds'][kind] / row['seconds']['plain']:.2f}" for kind in kinds)]
+        for row in part["rows"]
+    ]
+    about = f"Time of `sbl` relative to one real snapshot of the same size. `{part['command']}`."
+    return f"{table(['', *kinds], rows)}\n\n{about}"
+
+
 BENCHMARK_BLOCKS = {
+    "doa": ("structure.json", doa),
+    "positive": ("structure.json", positive),
+    "nnls": ("structure.json", nnls),
+    "structure-speed": ("structure.json", structure_speed),
     "choose": ("choose.json", choose),
     "big-data": ("big_data.json", big_data),
     "int-eight": ("export.json", int_eight),

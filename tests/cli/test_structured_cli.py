@@ -76,4 +76,4 @@ def test_what_is_not_for_this(Phi):
         said = " ".join("".join(" " if c in "│╭╰─╮╯" else c for c in f"{done.output} {done.exception}").split())
         assert message in said
     with pytest.raises(ValueError, match=r"of shape \(2, 3, 10\); real signals \(N, n\) are read a chunk at a time"):
-        ms.streaming.solve(Phi.real, "Y.npy", "X.npz", method="omp", sparsity=1)
+        ms.streaming.solve(Phi.real, "Y.npy", "X.npz", method="omp", method_options={"sparsity": 1})
