@@ -16,7 +16,18 @@ from maxsparse._core.compiled import kernel
 from maxsparse.recovery._sweep import Sweep, add, best_flip, best_swap, clear, remove
 from maxsparse.recovery._tableau import random_below, random_unit
 
-__all__ = ["Pool", "Task", "atom_key", "climb", "hash_of", "keep", "make_pool", "search_signal", "start_from"]
+__all__ = [
+    "Pool",
+    "Task",
+    "atom_key",
+    "climb",
+    "drop_below",
+    "hash_of",
+    "keep",
+    "make_pool",
+    "search_signal",
+    "start_from",
+]
 
 LEAST_GAIN = 1e-7  # in nats; less is rounding
 MOST_STEPS = 1000  # of one climb; none was seen to come near it
@@ -100,6 +111,22 @@ def keep(pool: Pool, atoms: NDArray[Any], size: int, value: float) -> None:
     pool.value[worst], pool.key[worst], pool.size[worst], pool.visits[worst] = value, key, size, 1
     for a in range(size):
         pool.atoms[worst, a] = atoms[a]
+
+
+@kernel()
+def drop_below(pool: Pool, nats: float) -> None:
+    """Forget the supports that are so much less probable than the best."""
+    best, kept = -np.inf, 0
+    for c in range(pool.filled[0]):
+        best = max(best, pool.value[c])
+    for c in range(pool.filled[0]):
+        if pool.value[c] >= best - nats:
+            pool.value[kept], pool.key[kept], pool.size[kept] = pool.value[c], pool.key[c], pool.size[c]
+            pool.visits[kept] = pool.visits[c]
+            for a in range(pool.size[c]):
+                pool.atoms[kept, a] = pool.atoms[c, a]
+            kept += 1
+    pool.filled[0] = kept
 
 
 @kernel()

@@ -21,7 +21,7 @@ from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._chain import Chain, begin, jump, list_jumps, make_chain, note_time
-from maxsparse.recovery._climb import Pool, Task, climb, keep, make_pool, search_signal, start_from
+from maxsparse.recovery._climb import Pool, Task, climb, drop_below, keep, make_pool, search_signal, start_from
 from maxsparse.recovery._neighbours import Mass, forget, make_mass, weigh
 from maxsparse.recovery._shapes import settle
 from maxsparse.recovery._sweep import Sweep, make_sweep
@@ -32,7 +32,7 @@ __all__ = ["Candidates", "climbs_of", "noisy_search"]
 
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
-EXPANSIONS = (4, 32)  # supports whose neighbours are counted: fewest and most
+EXPANSIONS = (2, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
 STEPS, STEP_WORK = (100, 200), 2_000_000  # of a chain, likewise
 COMPLETE = 0.7  # share of the probability whose neighbours were all counted that makes a chain needless
@@ -41,6 +41,9 @@ SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 CLIMB_NANOSECONDS = 8.0  # of one climb, per measurement and atom; measured at 20×100 and 64×256
+MANY = 64  # measurements beyond which a climb, which then goes through more atoms, takes longer in proportion
+IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
+OUT_OF_REACH = 20.0  # nats below the best of what was met, beyond which no other slab makes a support probable
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
 
@@ -82,6 +85,7 @@ class Room(NamedTuple):
     chain: Chain
     inclusion: NDArray[np.float64]  # (m,)
     mean: NDArray[np.float64]  # (m,)
+    peaks: NDArray[np.float64]  # (P,), log posterior of the best support by noise level and slab
 
 
 class Out(NamedTuple):
@@ -144,7 +148,7 @@ class Candidates:
 
 def climbs_of(sets: int, milliseconds: float, n: int, m: int) -> int:
     """Turn a budget into a number of climbs that takes about as long, so that answers stay reproducible."""
-    per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, max(MOST_ATOMS, 2 * n))  # milliseconds
+    per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, max(MOST_ATOMS, 2 * n)) * max(1.0, n / MANY)  # milliseconds
     return int(min(milliseconds, sets / SETS_PER_MILLISECOND) / per_climb) if sets > 0 else 0
 
 
@@ -295,7 +299,7 @@ def _search_rows(
     n, most = signals.Z.shape[1], shared.prior.shape[0] - 1
     s, pool, mass = make_sweep(m, most + 1), make_pool(POOL, most), make_mass(m, most, KEPT)
     aside, chain = make_mass(m, most, KEPT), make_chain(m, most)
-    room = Room(s, pool, mass, aside, chain, np.empty(m), np.empty(m))
+    room = Room(s, pool, mass, aside, chain, np.empty(m), np.empty(m), np.empty(len(shared.grid)))
     state, soft = np.empty(1, np.uint64), np.empty(m)
     sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
     for row in range(piece, N, pieces):
@@ -305,6 +309,7 @@ def _search_rows(
         task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
         out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
         out.level[row, 1] = _slab_of(s, pool, task, shared.G)
+        drop_below(pool, OUT_OF_REACH)
         slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]
         _average(room, task, shared, slab, work, state, out, row)
         _write(mass, out, row)
@@ -398,17 +403,23 @@ def _average(
 ) -> None:
     """Sum over noise levels and slabs; then make the sums probabilities."""
     P = shared.grid.shape[0]
-    reference, best, level = -np.inf, 0, 0.0
+    best = 0
+    for c in range(r.pool.filled[0]):
+        if r.pool.value[c] > r.pool.value[best]:
+            best = c
+    reference, level = -np.inf, 0.0
     for p in range(P):
-        own = _at(task, shared, slab, p)
-        for c in range(r.pool.filled[0]):
-            _, value = settle(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c])
-            if value + shared.grid[p, 3] > reference:
-                reference, best, level = value + shared.grid[p, 3], c, shared.grid[p, 0]
+        _, value = settle(r.s, _at(task, shared, slab, p), shared.G, r.pool.atoms[best], r.pool.size[best])
+        r.peaks[p] = value + shared.grid[p, 3]
+        if r.peaks[p] > reference:
+            reference, level = r.peaks[p], shared.grid[p, 0]
     forget(r.mass)
+    learning = out.evidence.shape[1] > 0
     for p in range(P):
+        if not learning and r.peaks[p] < reference - IMPROBABLE:
+            continue
         weigh(r.s, _at(task, shared, slab, p), shared.G, r.pool, r.mass, shared.grid[p, 3] - reference, work.expansions)
-        for k in range(out.evidence.shape[2] if out.evidence.shape[1] > 0 else 0):
+        for k in range(out.evidence.shape[2] if learning else 0):
             out.evidence[row, p, k] = math.log(max(r.mass.sizes[k], 1e-300)) + reference
     share = _enumerated(r, task, shared, slab, level, best, work, state)
     out.share[row] = share

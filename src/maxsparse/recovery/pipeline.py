@@ -33,6 +33,7 @@ __all__ = ["Pipeline", "Scorer"]
 
 NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
+MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes longer than the search
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
 Scorer = Callable[[NDArray[np.float64], float], NDArray[Any]]
@@ -172,25 +173,34 @@ class Pipeline:
 
     def noisy(self, Y: NDArray[np.float64], out: Recovery) -> Posterior:
         """Find the most probable support of every signal, and how probable it is."""
-        L, sigma = self.noise.whitener, self.noise.sigma
+        L = self.noise.whitener
         changed = self.prepared if L is None else self.prepared.changed(L)
         Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
-        scores = np.asarray(self.scorer(Z, sigma))
+        scores, candidates = self._suggestions(changed, Z)
         parts = []
         for start in track(range(0, len(Y), NOISY_PIECE), "search", self.progress):
             rows = slice(start, min(len(Y), start + NOISY_PIECE))
-            parts.append(self._noisy_rows(changed, Y[rows], Z[rows], scores[rows], rows, out))
+            parts.append(
+                self._noisy_rows(changed, Y[rows], Z[rows], scores[rows], [c[rows] for c in candidates], rows, out)
+            )
         out.scores[:] = scores
         if self.prove > 0:
             self._bound(changed, Z, out)
         return Posterior.join(parts)
 
     def _noisy_rows(
-        self, changed: Prepared, Y: FloatArray, Z: FloatArray, scores: NDArray[Any], rows: slice, out: Recovery
+        self,
+        changed: Prepared,
+        Y: FloatArray,
+        Z: FloatArray,
+        scores: NDArray[Any],
+        candidates: list[NDArray[np.bool_]],
+        rows: slice,
+        out: Recovery,
     ) -> Posterior:
         n, m = changed.shape
         sigma, starts = self.noise.sigma, self._starts(changed)
-        answer = self._search_noisy(changed, Z, scores, self._suggestions(changed, Z), self.law)
+        answer = self._search_noisy(changed, Z, scores, candidates, self.law)
         support = answer.support()
         X = fit_supports(changed.plain.columns, Z, support)
         out.coef[rows], out.residual[rows] = X, residual_norms(Y, self.problem.atoms, X)
@@ -211,7 +221,7 @@ class Pipeline:
         changed: Prepared,
         Z: FloatArray,
         scores: NDArray[Any],
-        candidates: tuple[NDArray[np.bool_], ...],
+        candidates: list[NDArray[np.bool_]],
         law: Law | None,
         evidence: bool = False,
     ) -> Candidates:
@@ -222,7 +232,7 @@ class Pipeline:
             scores,
             np.full(len(Z), self.noise.sigma**2),
             starts=self._starts(changed),
-            candidates=candidates,
+            candidates=tuple(candidates),
             law=law,
             seed=self.seed,
             evidence=evidence,
@@ -230,23 +240,37 @@ class Pipeline:
 
     def learn(self, Y: NDArray[np.float64]) -> Law:
         """Learn from signals (N, n) how many nonzeros there are, how large, and of which shape."""
-        L, sigma = self.noise.whitener, self.noise.sigma
+        L = self.noise.whitener
         changed = self.prepared if L is None else self.prepared.changed(L)
         Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
-        scores, candidates = np.asarray(self.scorer(Z, sigma)), self._suggestions(changed, Z)
+        scores, candidates = self._suggestions(changed, Z)
         n, m = changed.shape
         return learn_law(
             lambda law, evidence: self._search_noisy(changed, Z, scores, candidates, law, evidence),
             max(1, min(n - 1, m)),
         )
 
-    def _suggestions(self, changed: Prepared, Z: FloatArray) -> tuple[NDArray[np.bool_], ...]:
-        """Return supports of classical methods; the search never answers with a less probable one."""
+    def _suggestions(self, changed: Prepared, Z: NDArray[np.float64]) -> tuple[NDArray[Any], list[NDArray[np.bool_]]]:
+        """Return scores, and supports of classical methods; the search never answers with a less probable one.
+
+        Where a pass of the network takes longer than all the rest, signals that message passing explains do without.
+        """
         prepared: Any = changed
-        greedy = omp(prepared, Z, noise=self.noise.sigma).support
-        if changed.shape[0] < LEAST_FOR_VAMP:
-            return (greedy,)
-        return greedy, vamp(prepared, Z, noise=self.noise.sigma).scores > 0
+        n, m = changed.shape
+        sigma = self.noise.sigma
+        greedy = omp(prepared, Z, noise=sigma).support
+        if n < LEAST_FOR_VAMP:
+            return np.asarray(self.scorer(Z, sigma)), [greedy]
+        passed = vamp(prepared, Z, noise=sigma)
+        likely = passed.scores > 0
+        left = np.ones(len(Z), dtype=bool)
+        if n * n * m > MOST_FOR_NETWORK:
+            X = fit_supports(changed.plain.columns, Z, likely)
+            left = ~(passed.converged & (residual_norms(Z, changed.plain.columns, X) <= noise_radius(n, sigma)))
+        scores = passed.scores.copy()
+        if left.any():
+            scores[left] = self.scorer(Z[left], sigma)
+        return scores, [greedy, likely]
 
     def _bound(self, changed: Prepared, Z: FloatArray, out: Recovery) -> None:
         """Prove bounds on the number of nonzeros, and which answers are the only optimal ones."""
