@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from maxsparse.recovery.noisy_search import Candidates
 
 __all__ = ["Law", "learn_law", "learn_weights", "usual_law", "wide_law"]
 
@@ -59,6 +56,26 @@ class Law:
         return log_probability
 
 
+class Searched(Protocol):
+    """What learning needs of a search of N signals."""
+
+    @property
+    def probability(self) -> NDArray[np.float64]:
+        """Of the supports found, most probable first, (N, C)."""
+
+    @property
+    def slab(self) -> NDArray[np.float64]:
+        """Mean square of the coefficients, (N,)."""
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Share of all probability that was enumerated, (N,)."""
+
+    @property
+    def evidence(self) -> NDArray[np.float64]:
+        """Log probability of a signal with each slab and size, (N, P, most + 1)."""
+
+
 def usual_law(most: int) -> Law:
     """Return the expectations where there is one signal only, for at most so many nonzeros."""
     sizes = np.arange(most + 1) * math.log(USUAL_SIZES)
@@ -81,7 +98,7 @@ def _rows(shapes: tuple[tuple[float, float, tuple[float, ...]], ...]) -> NDArray
     )
 
 
-def learn_law(search: Callable[[Law, bool], Candidates], most: int) -> Law:
+def learn_law(search: Callable[[Law, bool], Searched], most: int) -> Law:
     """Learn a law from many signals.
 
     Signals whose probability is spread over more supports than a search lists say nothing that could be trusted; if
