@@ -107,8 +107,8 @@ def test_every_source_gives_the_same_rows(files, problem, kind):
     if kind == "zarr":
         zarr = pytest.importorskip("zarr")
         group = zarr.create_group(path)
-        group.create_array("Y", data=Y, chunks=(37, 12))
-        group.create_array("other", data=np.zeros(3))
+        group.create_array("Y", shape=Y.shape, dtype=Y.dtype, chunks=(37, 12))[:] = Y
+        group.create_array("other", shape=(3,), dtype=float)[:] = 0.0
     elif kind.startswith("parquet"):
         pa = pytest.importorskip("pyarrow")
         import pyarrow.parquet

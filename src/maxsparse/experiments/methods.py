@@ -147,12 +147,18 @@ def network_method(name: str, label: str | None = None) -> Method:
 
 
 def _recoverer(problem: Problem, Y: FloatArray) -> Result:
-    """Return the answer after the search; its scores are the magnitudes of its coefficients."""
+    """Return the answer after the search, scored by the magnitudes of its coefficients.
+
+    With noise: the posterior mean, scored by the probability of every atom to be in the support.
+    """
     from dataclasses import replace
 
     from maxsparse.recovery import SparseRecoverer
 
-    return replace(SparseRecoverer(problem.Phi, noise=problem.noise).recover(Y), explicit_scores=None)
+    answer = SparseRecoverer(problem.Phi, noise=problem.noise).recover(Y)
+    if problem.noise == 0:
+        return replace(answer, explicit_scores=None)
+    return replace(answer, coef=answer.mean, explicit_scores=answer.inclusion)
 
 
 def _learned_sbl(problem: Problem, Y: FloatArray) -> FloatArray:

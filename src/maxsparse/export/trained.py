@@ -56,7 +56,7 @@ def graph(scorer: TrainedScores) -> ModelProto:
             (example,),
             input_names=["y"],
             output_names=["scores"],
-            dynamic_shapes={"y": {0: torch.export.Dim("batch")}},
+            dynamic_shapes={"y": {0: torch.export.Dim("batch", max=2**40)}},  # torch 2.7 fails without a limit
             dynamo=True,
             verbose=False,
         )

@@ -107,7 +107,10 @@ def _parse_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[
     import scipy.io
 
     # From memory: with a wrong length, read() of a file would allocate all of it.
-    content = BytesIO(path.read_bytes())
+    raw = path.read_bytes()
+    if not any(raw[:20]):
+        raise ValueError("it begins with zeros")  # SciPy 1.13 reads an empty array
+    content = BytesIO(raw)
     try:
         found = {name: (shape, kind) for name, shape, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
         name = pick(list(found), key, prefer)

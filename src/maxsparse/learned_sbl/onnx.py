@@ -96,6 +96,7 @@ def graph(weights: Weights, prepared: Prepared, noise: float) -> ModelProto:
     forms = _forms(prepared, noise)
     g, r = Graph(), len(forms[0].Q)
     Q: Any = forms[0].Q
+    transposed: Any = Q.T
     if noise == 0:
         z, variance = g("MatMul", "y", forms[0].back), None
     else:
@@ -104,6 +105,8 @@ def graph(weights: Weights, prepared: Prepared, noise: float) -> ModelProto:
             g("Gather", np.stack([getattr(form, name) for form in forms]), level, axis=0)
             for name in ("W", "Q", "variance")
         )
+        # Outside the loop: inside it, onnxruntime 1.20 to 1.25 fuse it into a product that they lack for float64.
+        transposed = g("Transpose", Q, perm=[0, 2, 1])
         z = g("Squeeze", g("MatMul", W, g("Unsqueeze", "y", np.array([2]))), np.array([2]))
     scale = g("Add", g("Sqrt", g("ReduceMean", g("Mul", z, z), np.array([1]))), 1e-30)
     z = g("Div", z, scale)
@@ -116,7 +119,7 @@ def graph(weights: Weights, prepared: Prepared, noise: float) -> ModelProto:
     share = g("ReduceMean", C, np.array([1]))
     context = g("Mul", g("Log", g("Add", share, 1e-6)), SCALE)
     log_total = g("Log", g("Mul", g("Max", g("Sub", 1.0, share), 0.05), float(r)))
-    step = _Step(Q, z, r)
+    step = _Step(Q, transposed, z, r)
     log_gamma = g("Expand", np.zeros((1, m)), g("Concat", rows, np.array([m]), axis=0))
     (log_gamma,) = g.loop(HEAD_START, lambda body, t, lg: [_em(body, step, C, lg)], log_gamma)
     states = weights.first.shape[1] - FEATURES
@@ -145,12 +148,12 @@ class _Step:
     """u = Φᵀ S⁻¹ z and q = diag(Φᵀ S⁻¹ Φ) for S = Φ diag(γ) Φᵀ + diag(c)."""
 
     Q: Any  # (r, m), or the name of (batch, r, m)
+    transposed: Any
     z: str
     r: int
 
     def __call__(self, g: Graph, gamma: str, c: str) -> tuple[str, str]:
-        transposed = self.Q.T if isinstance(self.Q, np.ndarray) else g("Transpose", self.Q, perm=[0, 2, 1])
-        S = g("MatMul", g("Mul", self.Q, g("Unsqueeze", gamma, np.array([1]))), transposed)
+        S = g("MatMul", g("Mul", self.Q, g("Unsqueeze", gamma, np.array([1]))), self.transposed)
         S = g("Add", S, g("Mul", g("Unsqueeze", c, np.array([2])), np.eye(self.r)))
         inverse = self._inverse_root(g, S)
         V = g("MatMul", inverse, self.Q)
