@@ -12,6 +12,7 @@ medians of interleaved rounds; for NNLS also wall time with all threads.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
@@ -30,17 +31,20 @@ def steering(degrees):
     return np.exp(1j * np.pi * np.outer(np.arange(SENSORS), np.sin(np.radians(degrees))))
 
 
-def scene(rng, snapshots, snr, coherent):
-    """Two sources 4° apart, off the grid, of equal power: signals (L, n), directions, and the noise's deviation."""
-    first = rng.uniform(-60.0, 56.0)
+def scene(rng, snapshots, snr, coherent, on_grid):
+    """Two sources 4° apart: signals (L, n) whose clean part has unit mean square, directions, the noise's deviation."""
+    first = float(rng.integers(-60, 57)) if on_grid else rng.uniform(-60.0, 56.0)
     truth = np.array([first, first + 4.0])
-    amplitudes = (rng.standard_normal((snapshots, 2)) + 1j * rng.standard_normal((snapshots, 2))) / np.sqrt(2)
-    if snapshots == 1 or coherent:  # one waveform at both, up to a phase
+    amplitudes = rng.standard_normal((snapshots, 2)) + 1j * rng.standard_normal((snapshots, 2))
+    if coherent:  # one waveform at both, up to a phase
         amplitudes = amplitudes[:, :1] * np.exp(2j * np.pi * rng.uniform(size=2))
-        amplitudes /= np.sqrt(np.mean(np.abs(amplitudes) ** 2))
+    if snapshots == 1:  # equally strong
+        amplitudes = np.exp(2j * np.pi * rng.uniform(size=(1, 2)))
+    clean = amplitudes @ steering(truth).T
+    clean /= np.sqrt(np.mean(np.abs(clean) ** 2))
     sigma = 10 ** (-snr / 20)
-    noise = rng.standard_normal((snapshots, SENSORS)) + 1j * rng.standard_normal((snapshots, SENSORS))
-    return amplitudes @ steering(truth).T + sigma * noise / np.sqrt(2), truth, sigma
+    noise = rng.standard_normal(clean.shape) + 1j * rng.standard_normal(clean.shape)
+    return clean + sigma * noise / np.sqrt(2), truth, sigma
 
 
 def peaks(spectrum):
@@ -70,22 +74,28 @@ def music(Y, smoothing=0):
 def doa(trials):
     """Share of scenes in which both sources are found, for every method."""
     Phi, rows = steering(GRID), []
-    for snapshots, snr, coherent in ((10, 10, False), (10, 20, False), (10, 20, True), (1, 30, False)):
+    cases = [(10, 10, False), (10, 20, False), (10, 20, True), (1, 30, False)]
+    for on_grid, (snapshots, snr, coherent) in itertools.product((True, False), cases):
         rng = np.random.default_rng(snapshots * 1000 + snr + coherent)
-        scenes = [scene(rng, snapshots, snr, coherent) for _ in range(trials)]
+        scenes = [scene(rng, snapshots, snr, coherent, on_grid) for _ in range(trials)]
         Y, sigma = np.array([item[0] for item in scenes]), scenes[0][2]
-        begin = time.process_time()
-        results = {"sbl": ms.solve(Phi, Y, method="sbl", noise=sigma)}
-        seconds = (time.process_time() - begin) / trials
-        results["omp"] = ms.solve(Phi, Y, method="omp", sparsity=2)
-        results["l1"] = ms.solve(Phi, Y[: min(trials, 50)], method="l1", noise=sigma)
+        results, seconds = {}, {}
+        for name, options in (
+            ("sbl", {"method": "sbl", "noise": sigma}),
+            ("sbl, mackay", {"method": "sbl", "noise": sigma, "update": "mackay"}),
+            ("omp", {"method": "omp", "sparsity": 2}),
+        ):
+            begin = time.process_time()
+            results[name] = ms.solve(Phi, Y, **options).scores
+            seconds[name] = (time.process_time() - begin) / trials
+        results["MUSIC"] = [music(y) for y in Y]
+        results["MUSIC, smoothed"] = [music(y, 12) for y in Y]
         shares = {
-            name: float(np.mean([found(s, item[1]) for s, item in zip(result.scores, scenes, strict=False)]))
-            for name, result in results.items()
+            name: float(np.mean([found(s, item[1]) for s, item in zip(spectra, scenes, strict=True)]))
+            for name, spectra in results.items()
         }
-        shares["MUSIC"] = float(np.mean([found(music(y), truth) for y, truth, _ in scenes]))
-        shares["MUSIC, smoothed"] = float(np.mean([found(music(y, 12), truth) for y, truth, _ in scenes]))
-        rows.append({"snapshots": snapshots, "snr": snr, "coherent": coherent, "found": shares, "sbl seconds": seconds})
+        case = {"snapshots": snapshots, "snr": snr, "coherent": coherent, "on grid": on_grid}
+        rows.append({**case, "found": shares, "seconds": seconds})
         print(rows[-1], flush=True)
     return {"sensors": SENSORS, "trials": trials, "rows": rows}
 

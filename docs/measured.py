@@ -372,14 +372,16 @@ def doa(results: dict[str, Any]) -> str:
     rows = [
         [
             f"{row['snapshots']} snapshot{'s' if row['snapshots'] > 1 else ''}, {row['snr']} dB"
-            + (", coherent sources" if row["coherent"] else ""),
+            + (", coherent sources" if row["coherent"] else "")
+            + ("" if row["on grid"] else ", off the grid"),
             *(f"{row['found'][method]:.3f}" for method in methods),
         ]
         for row in part["rows"]
     ]
     about = (
-        f"Both of two sources 4° apart found within 1°, off a grid of 1°, {part['trials']} scenes each (`l1`: 50); "
-        f"`sbl` and `l1` are given the noise level, `omp` and MUSIC the number of sources. `{part['command']}`."
+        f"Share of {part['trials']} scenes in which both of two sources 4° apart are found within 1°, on a grid of 1°. "
+        "`sbl` is given the noise level, `omp` and MUSIC the number of sources; decibels are those of both sources "
+        f"together, directions within ±60°. `{part['command']}`."
     )
     return f"{table(['', *methods], rows)}\n\n{about}"
 
