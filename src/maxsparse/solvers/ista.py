@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows, dot, residual_of
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
-from maxsparse._core.validation import check_integer, check_number
+from maxsparse._core.validation import FloatArray, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
 
@@ -171,17 +171,14 @@ def _solve(
         N, m = batch.X.shape
         mu = 1.0 / float(np.linalg.norm(batch.Phi, 2)) ** 2
         floor = batch.noise * np.sqrt(2.0 * np.log(max(m, 2)))
-        previous, momentum = np.zeros_like(batch.X), np.ones(N)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
+        state = _State(batch.X, np.zeros_like(batch.X), np.ones(N), spent, done)
         fixed = -1.0 if lam is None else float(lam)
-        decay = LAST_LAMBDA ** (2.0 / max_iter)
+        schedule = _Schedule(mu, fixed, floor, LAST_LAMBDA ** (2.0 / max_iter), tol, method == "fista")
+        problem = _Problem(batch.Phi, batch.atoms, batch.Y)
 
         def advance(start: int, stop: int) -> None:
-            schedule = (mu, fixed, floor, decay, tol)
-            over_slices(_ista_rows, len(batch.Y),
-                batch.Phi, batch.atoms, batch.Y, schedule, method == "fista", start, stop, batch.X, previous, momentum,
-                spent, done,
-            )  # fmt: skip
+            over_slices(_ista_rows, N, problem, schedule, start, stop, state)
 
         batch.drive(advance, max_iter, done)
         return spent, done
@@ -189,75 +186,82 @@ def _solve(
     return run(method, Phi, Y, solve_batch, options, keep=sparsity)
 
 
+class _Problem(NamedTuple):
+    Phi: FloatArray  # (n, m)
+    atoms: FloatArray  # (m, n), Φᵀ
+    Y: FloatArray  # (N, n)
+
+
+class _Schedule(NamedTuple):
+    mu: float  # step
+    fixed: float  # λ, or −1: it falls from the largest useful one to a small one
+    floor: float  # smallest λ that the noise allows
+    decay: float  # of λ per iteration
+    tol: float
+    accelerate: bool
+
+
+class _State(NamedTuple):
+    X: FloatArray  # (N, m)
+    previous: FloatArray  # (N, m), one iteration before
+    momentum: NDArray[np.float64]  # (N,)
+    spent: NDArray[np.int64]  # (N,)
+    done: NDArray[np.bool_]  # (N,)
+
+
 @kernel()
 def _ista_rows(
-    piece: int,
-    pieces: int,
-    Phi: NDArray[Any],
-    atoms: NDArray[Any],
-    Y: NDArray[Any],
-    schedule: tuple[float, float, float, float, float],
-    accelerate: bool,
-    start: int,
-    stop: int,
-    X: NDArray[Any],
-    previous: NDArray[Any],
-    momentum: NDArray[Any],
-    spent: NDArray[Any],
-    done: NDArray[Any],
+    piece: int, pieces: int, problem: _Problem, schedule: _Schedule, start: int, stop: int, state: _State
 ) -> None:
+    Phi, atoms, Y = problem
+    X, done = state.X, state.done
     N, n = Y.shape
     m = atoms.shape[0]
-    mu, fixed, floor, decay, tol = schedule
+    fixed = schedule.fixed
     z, gradient, r = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
     for row in range(piece, N, pieces):
         if done[row]:
             continue
         axpy_rows(Y[row], Phi, 0, m, gradient)
         largest = np.max(np.abs(gradient))  # the λ at which x = 0 is optimal
-        last = fixed if fixed > 0.0 else max(LAST_LAMBDA * largest, floor)
+        last = fixed if fixed > 0.0 else max(LAST_LAMBDA * largest, schedule.floor)
         if largest <= last:
             X[row, :] = 0.0
             done[row] = True
             continue
         for t in range(start, stop):
-            lam = last if fixed > 0.0 else max(last, largest * decay**t)
-            momentum[row] = _ista_step(
-                Phi, atoms, Y[row], X[row], previous[row], momentum[row], lam, mu, accelerate, z, gradient, r
-            )
-            spent[row] += 1
+            lam = last if fixed > 0.0 else max(last, largest * schedule.decay**t)
+            _ista_step(problem, schedule, state, row, lam, z, gradient, r)
+            state.spent[row] += 1
             if (
                 lam == last
                 and (t + 1) % CHECK_EVERY == 0
-                and _gap_closed(Phi, atoms, Y[row], X[row], lam, tol, r, gradient)
+                and _gap_closed(Phi, atoms, Y[row], X[row], lam, schedule.tol, r, gradient)
             ):
                 done[row] = True
                 break
 
 
-@kernel(fast=True)
+@kernel(fast=True, inline=True)
 def _ista_step(
-    Phi: NDArray[Any],
-    atoms: NDArray[Any],
-    y: NDArray[Any],
-    x: NDArray[Any],
-    previous: NDArray[Any],
-    momentum: float,
+    problem: _Problem,
+    schedule: _Schedule,
+    state: _State,
+    row: int,
     lam: float,
-    mu: float,
-    accelerate: bool,
     z: NDArray[Any],
     gradient: NDArray[Any],
     r: NDArray[Any],
-) -> float:
-    """Replace x by the shrunk gradient step from z = x + β(x − previous); return the next momentum (1 restarts)."""
+) -> None:
+    """Replace x by the shrunk gradient step from z = x + β(x − previous), and the momentum (1 restarts)."""
+    x, previous, momentum, mu = state.X[row], state.previous[row], state.momentum[row], schedule.mu
     m = x.shape[0]
-    following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum)) if accelerate else 1.0
+    following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum)) if schedule.accelerate else 1.0
     beta = (momentum - 1.0) / following
     for j in range(m):
         z[j] = x[j] + beta * (x[j] - previous[j])
-    residual_of(y, atoms, z, r)
-    axpy_rows(r, Phi, 0, m, gradient)
+    residual_of(problem.Y[row], problem.atoms, z, r)
+    axpy_rows(r, problem.Phi, 0, m, gradient)
     uphill = 0.0
     for j in range(m):
         value = z[j] + mu * gradient[j]
@@ -266,10 +270,10 @@ def _ista_step(
         uphill += (z[j] - fresh) * (fresh - x[j])
         previous[j] = x[j]
         x[j] = fresh
-    return 1.0 if uphill > 0.0 else following
+    state.momentum[row] = 1.0 if uphill > 0.0 else following
 
 
-@kernel(fast=True)
+@kernel(fast=True, inline=True)
 def _gap_closed(
     Phi: NDArray[Any],
     atoms: NDArray[Any],

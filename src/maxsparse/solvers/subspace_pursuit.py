@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import axpy_rows, dot, least_squares, residual_into, residual_of, top_k
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
-from maxsparse._core.validation import check_integer, check_number
+from maxsparse._core.validation import FloatArray, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
 
@@ -92,21 +92,10 @@ def subspace_pursuit(
         limits, floor = sparsities[batch.rows], batch.noise * np.sqrt(n)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
 
+        problem = _Problem(batch.Phi, batch.atoms, batch.Y, tol, floor)
+
         def advance(start: int, stop: int) -> None:
-            over_slices(
-                _pursuit_rows,
-                len(batch.Y),
-                batch.Phi,
-                batch.atoms,
-                batch.Y,
-                limits,
-                tol,
-                floor,
-                stop - start,
-                batch.X,
-                spent,
-                done,
-            )
+            over_slices(_pursuit_rows, len(batch.Y), problem, limits, stop - start, batch.X, spent, done)
 
         batch.drive(advance, max_iter, done)
         return spent, done
@@ -115,27 +104,40 @@ def subspace_pursuit(
     return run("subspace_pursuit", Phi, Y, solve_batch, options)
 
 
+class _Problem(NamedTuple):
+    Phi: FloatArray  # (n, m)
+    atoms: FloatArray  # (m, n), Φᵀ
+    Y: FloatArray  # (N, n)
+    tol: float  # residual to reach, relative to y
+    floor: float  # residual that noise explains
+
+
+class _Scratch(NamedTuple):
+    magnitude: FloatArray  # (m,)
+    work: FloatArray  # (m,)
+    merged: NDArray[np.int64]  # (m,), the last support and the new atoms
+    chosen: NDArray[np.int64]  # (m,)
+
+
 @kernel()
 def _pursuit_rows(
     piece: int,
     pieces: int,
-    Phi: NDArray[Any],
-    atoms: NDArray[Any],
-    Y: NDArray[Any],
+    problem: _Problem,
     limits: NDArray[Any],
-    tol: float,
-    floor: float,
     iterations: int,
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
 ) -> None:
+    Phi, atoms, Y, tol, floor = problem
     N, n = Y.shape
     m = Phi.shape[1]
     L = np.empty((n, n), dtype=Y.dtype)
     r, x = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
     magnitude, work = np.empty(m, dtype=Y.dtype), np.empty(m, dtype=Y.dtype)
     merged, chosen = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    scratch = _Scratch(magnitude, work, merged, chosen)
     for row in range(piece, N, pieces):
         goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
         residual = residual_of(Y[row], atoms, X[row], r)
@@ -143,7 +145,7 @@ def _pursuit_rows(
         for _ in range(iterations):
             if done[row]:
                 break
-            count = _merge(Phi, X[row], limits[row], min(n, m), r, magnitude, work, merged, chosen)
+            count = _merge(Phi, X[row], limits[row], min(n, m), r, scratch)
             least_squares(Y[row], atoms, merged, count, L, x, r)
             for l in range(count):
                 magnitude[l] = abs(x[l])
@@ -164,18 +166,9 @@ def _pursuit_rows(
 
 
 @kernel()
-def _merge(
-    Phi: NDArray[Any],
-    x: NDArray[Any],
-    k: int,
-    most: int,
-    r: NDArray[Any],
-    magnitude: NDArray[Any],
-    work: NDArray[Any],
-    merged: NDArray[Any],
-    chosen: NDArray[Any],
-) -> int:
+def _merge(Phi: NDArray[Any], x: NDArray[Any], k: int, most: int, r: NDArray[Any], scratch: _Scratch) -> int:
     """Write the support of x and the k atoms with the largest |Φᵀr| to `merged`, at most `most` of them."""
+    magnitude, work, merged, chosen = scratch
     m = x.shape[0]
     axpy_rows(r, Phi, 0, m, magnitude)
     count = 0
