@@ -27,7 +27,7 @@ from maxsparse.solvers._contract import (
     check_sparsities,
     run,
 )
-from maxsparse.solvers.iht import iht_step
+from maxsparse.solvers.iht import Scratch, iht_step
 
 __all__ = ["Layer", "adaptive_layers", "aiht"]
 
@@ -315,13 +315,13 @@ def _phase(
     max_iter, tol, floor = stop
     size, n = atoms.shape
     narrow = np.ascontiguousarray(atoms.T)
-    r, image = np.empty(n, dtype=y.dtype), np.empty(n, dtype=y.dtype)
+    r, scratch = np.empty(n, dtype=y.dtype), Scratch(np.empty(n, dtype=y.dtype), work[:, :size], chosen)
     goal = max(tol * np.sqrt(dot(y, y)), floor)
     for t in range(max_iter):
         # Centres alone are not an answer, however well they fit: the second phase has to choose details.
         if residual_of(y, atoms, x[:size], r) <= goal and (t > 0 or protected == 0):
             return t, True
-        moved = iht_step(narrow, atoms, x[:size], k, protected, 0.0, r, image, work[:, :size], chosen)
+        moved = iht_step(narrow, atoms, x[:size], k, protected, 0.0, r, scratch)
         if moved <= tol * np.sqrt(dot(x[:size], x[:size])):
             return t + 1, True
     return max_iter, False

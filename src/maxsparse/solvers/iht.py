@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -139,21 +139,8 @@ def iht(
                 problem = (np.ascontiguousarray(batch.Phi.conj()), batch.atoms, batch.Y, batch.structure.start, limits)
                 over_slices(block_iht_rows, N, *problem, *rule, batch.X, spent, done)
                 return
-            over_slices(
-                _iht_rows,
-                len(batch.Y),
-                filters,
-                batch.atoms,
-                batch.Y,
-                limits,
-                mu,
-                stop - start,
-                tol,
-                floor,
-                batch.X,
-                spent,
-                done,
-            )
+            plain, rows_rule = _Problem(filters, batch.atoms, batch.Y, limits), _Rule(mu, stop - start, tol, floor)
+            over_slices(_iht_rows, N, plain, rows_rule, batch.X, spent, done)
 
         batch.drive(advance, max_iter, done)
         return spent, done
@@ -170,34 +157,51 @@ def _check_layer(Gamma: ArrayLike, Phi: ArrayLike, precondition: Precondition) -
     return layer
 
 
+class _Problem(NamedTuple):
+    filters: NDArray[Any]  # (n, m), Γᵀ
+    atoms: NDArray[Any]  # (m, n), Φᵀ
+    Y: NDArray[Any]  # (N, n)
+    limits: NDArray[np.int64]  # (N,), nonzeros
+
+
+class _Rule(NamedTuple):
+    mu: float  # step; 0 for the adaptive rule
+    iterations: int
+    tol: float
+    floor: float  # residual that noise explains
+
+
+class Scratch(NamedTuple):
+    """Memory of a step."""
+
+    image: NDArray[Any]  # (n,)
+    work: NDArray[Any]  # (5, m)
+    chosen: NDArray[np.int64]  # (m,)
+
+
 @kernel()
 def _iht_rows(
     piece: int,
     pieces: int,
-    filters: NDArray[Any],
-    atoms: NDArray[Any],
-    Y: NDArray[Any],
-    limits: NDArray[Any],
-    mu: float,
-    iterations: int,
-    tol: float,
-    floor: float,
+    problem: _Problem,
+    rule: _Rule,
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
 ) -> None:
+    filters, atoms, Y, limits = problem
+    mu, iterations, tol, floor = rule
     N, n = Y.shape
     m = atoms.shape[0]
-    work = np.empty((5, m), dtype=Y.dtype)
-    r, image = np.empty(n, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
-    chosen = np.empty(m, dtype=np.int64)
+    r = np.empty(n, dtype=Y.dtype)
+    scratch = Scratch(np.empty(n, dtype=Y.dtype), np.empty((5, m), dtype=Y.dtype), np.empty(m, dtype=np.int64))
     for row in range(piece, N, pieces):
         goal = max(tol * np.sqrt(dot(Y[row], Y[row])), floor)
         done[row] = done[row] or residual_of(Y[row], atoms, X[row], r) <= goal
         for _ in range(iterations):
             if done[row]:
                 break
-            moved = iht_step(filters, atoms, X[row], limits[row], 0, mu, r, image, work, chosen)
+            moved = iht_step(filters, atoms, X[row], limits[row], 0, mu, r, scratch)
             spent[row] += 1
             residual = residual_of(Y[row], atoms, X[row], r)
             if not residual < np.inf:
@@ -214,27 +218,25 @@ def iht_step(
     protected: int,
     mu: float,
     r: NDArray[Any],
-    image: NDArray[Any],
-    work: NDArray[Any],
-    chosen: NDArray[Any],
+    scratch: Scratch,
 ) -> float:
     """Replace x by H_k[x + μΓr] and return how far it moved.
 
     The first `protected` coefficients are never thresholded (Ω_on of Adaptive IHT); μ = 0 means the adaptive rule.
-    Scratch: work (5, m), chosen (m,).
     """
     m = x.shape[0]
-    gradient, trial, magnitude, delta, scratch = work[0], work[1], work[2], work[3], work[4]
+    image, work, chosen = scratch
+    gradient, trial, magnitude, delta, sorted_ = work[0], work[1], work[2], work[3], work[4]
     axpy_rows(r, filters, 0, m, gradient)
     adaptive = mu == 0.0
     if adaptive:
-        mu = _exact_step(atoms, x, gradient, k, protected, image, magnitude, scratch, delta, chosen)
+        mu = _exact_step(atoms, x, k, protected, scratch)
     while True:
         for j in range(m):
             trial[j] = x[j] + mu * gradient[j]
             magnitude[j] = abs(trial[j])
             delta[j] = -x[j]
-        count = _chosen(magnitude, k, protected, scratch, chosen)
+        count = _chosen(magnitude, k, protected, sorted_, chosen)
         same = True
         for l in range(count):
             j = chosen[l]
@@ -256,20 +258,11 @@ def iht_step(
 
 
 @kernel(fast=True)
-def _exact_step(
-    atoms: NDArray[Any],
-    x: NDArray[Any],
-    gradient: NDArray[Any],
-    k: int,
-    protected: int,
-    image: NDArray[Any],
-    magnitude: NDArray[Any],
-    scratch: NDArray[Any],
-    restricted: NDArray[Any],
-    chosen: NDArray[Any],
-) -> float:
+def _exact_step(atoms: NDArray[Any], x: NDArray[Any], k: int, protected: int, scratch: Scratch) -> float:
     """Return μ = ‖g_S‖²/‖Φ_S g_S‖², the exact line search on the present support S (at x = 0: the k largest of g)."""
     m = x.shape[0]
+    image, work, chosen = scratch
+    gradient, magnitude, restricted, sorted_ = work[0], work[2], work[3], work[4]
     empty = True
     for j in range(m):
         restricted[j] = gradient[j] if x[j] != 0.0 else 0.0
@@ -277,7 +270,7 @@ def _exact_step(
     if empty:
         for j in range(m):
             magnitude[j] = abs(gradient[j])
-        for l in range(_chosen(magnitude, k, protected, scratch, chosen)):
+        for l in range(_chosen(magnitude, k, protected, sorted_, chosen)):
             restricted[chosen[l]] = gradient[chosen[l]]
     image2 = image_norm2(atoms, restricted, image)
     return dot(restricted, restricted) / image2 if image2 > 0.0 else 1.0
