@@ -3,8 +3,8 @@ Directions of close sources on a fine grid
 ==========================================
 
 Twelve antennas in a row, half a wavelength apart, receive three transmitters, two of them 5° apart: closer than the
-9.5° resolution of a beamformer with this array. Every snapshot is one complex row. Real and imaginary parts are
-stacked, so that every method of this package can be used.
+9.5° resolution of a beamformer with this array. Thirty complex snapshots share one support, so they are one signal of
+shape (30, 12): no real and imaginary parts to stack, and one answer for all.
 """
 
 import matplotlib.pyplot as plt
@@ -27,23 +27,13 @@ noise = (
 Y = amplitudes @ steering.T + noise
 
 # %%
-# :mod:`maxsparse.complex_data` converts complex problems to real ones, and real answers back to complex ones.
+# Signals are (N, snapshots, antennas); scores are the norms of every direction's amplitudes over all snapshots.
 
-Phi = ms.complex_data.stack_dictionary(steering)
-rows = ms.complex_data.stack_signals(Y)
-each = sigma / np.sqrt(2)  # noise of each real number
-print(f"coherence {ms.theory.coherence(Phi):.4f}")
-
-
-def power(coef):
-    """Return the mean power in every direction."""
-    return np.mean(np.abs(ms.complex_data.unstack(coef)) ** 2, axis=0)
-
-
+print(f"coherence {ms.theory.coherence(steering):.4f}")
 spectra = {
     "beamformer": np.mean(np.abs(Y @ steering.conj()) ** 2, axis=0),
-    "OMP, number given": power(ms.solve(Phi, rows, method="omp", sparsity=6, precondition=True, noise=each).coef),
-    "SparseRecoverer": power(ms.SparseRecoverer(Phi, noise=each).recover(rows).coef),
+    "OMP, number given": ms.solve(steering, Y[None], method="omp", sparsity=3).scores[0] ** 2 / snapshots,
+    "SBL": ms.solve(steering, Y[None], method="sbl", noise=sigma).scores[0] ** 2 / snapshots,
 }
 
 # %%
