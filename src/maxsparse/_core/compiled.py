@@ -7,20 +7,30 @@ fork. :func:`maxsparse._core.threads.over_slices` runs a kernel on all threads i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.event import Event, Listener, install_listener
 
-__all__ = ["kernel"]
+from maxsparse._core._parts import Kernel
+
+__all__ = ["compiling", "kernel"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums may be reordered (the order is fixed at compile time, so results stay reproducible), multiply-adds fused.
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
+DELAY_SECONDS = 1.0  # of compiling before a line says so
 
 
-def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Callable[[Function], Function]:
+def kernel(
+    *, fast: bool = False, nan: bool = False, apart: bool = False, alone: bool = False
+) -> Callable[[Function], Function]:
     """Compile a function: cached on disk, without the interpreter's lock, division as in numpy.
 
     Parameters
@@ -29,34 +39,76 @@ def kernel(*, fast: bool = False, nan: bool = False, inline: bool = False) -> Ca
         Let the compiler reorder sums and fuse multiply-adds.
     nan : bool, default=False
         With `fast`: NaN may occur and must be kept. Otherwise the compiler may assume that there is none.
-    inline : bool, default=False
-        Copy the whole function into every caller. A separately optimised copy would round differently, and whether a
-        caller gets that copy depends on whether this process compiled it or loaded it from the cache: the first run
-        would not be bitwise identical to later ones.
+    apart : bool, default=False
+        No two arrays that the function is given overlap, where one of them is written to. Loops then vectorise without
+        a check for that, and those over many arrays vectorise at all.
+    alone : bool, default=False
+        Call the function instead of copying it into its callers: long loops are optimised better by themselves.
     """
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if fast:
         options["fastmath"] = REORDER if nan else REORDER | {"nnan"}
-    if inline:
-        options["forceinline"] = True
-    return lambda function: _past_versions_forgiven(numba.njit(**options)(function))
 
+    def compiled(function: Function) -> Function:
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba is imported
+            return function
+        return cast("Function", Kernel(function, options, apart=apart, alone=alone))
 
-def _past_versions_forgiven(compiled: Any) -> Any:
-    """Compile a function again if its cache cannot be read.
-
-    Numba unpickles the index of a cache before it checks whether it is outdated, and the index of an earlier version of
-    this package may refer to classes that have moved.
-    """
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if file is not None:
-        load_index = file._load_index
-
-        def load_or_forget() -> Any:
-            try:
-                return load_index()
-            except Exception:  # unpickling may raise anything
-                return {}
-
-        file._load_index = load_or_forget
     return compiled
+
+
+@contextmanager
+def compiling(expected: int) -> Iterator[None]:
+    """Say on a terminal how far compilation is, if it takes over a second: "compiling, once (2 of about 9)".
+
+    Within another one it does nothing.
+
+    Parameters
+    ----------
+    expected : int
+        Kernels that the code within usually needs.
+    """
+    if not _alone.acquire(blocking=False):
+        yield
+        return
+    line = _Line(expected)
+    try:
+        with install_listener("numba:compile", line):
+            yield
+    finally:
+        line.clear()
+        _alone.release()
+
+
+_alone = Lock()
+
+
+class _Line(Listener):
+    """A line on standard error that is overwritten with each kernel; nothing where that is not a terminal."""
+
+    def __init__(self, expected: int) -> None:
+        self.expected, self.count, self.begun, self.shown = expected, 0, 0.0, ""
+
+    def on_start(self, event: Event) -> None:
+        if isinstance(event.data["dispatcher"], Kernel):  # not its parts
+            self.begun = self.begun or time.monotonic()
+            self.count += 1
+        self._show()
+
+    def on_end(self, event: Event) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        text = f"compiling, once ({self.count} of about {max(self.count, self.expected)})"
+        if self.begun and time.monotonic() - self.begun > DELAY_SECONDS and text != self.shown:
+            self._write(text)
+
+    def clear(self) -> None:
+        if self.shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("\r" + text.ljust(len(self.shown)) + ("" if text else "\r"))
+            sys.stderr.flush()
+            self.shown = text

@@ -36,7 +36,7 @@ def largest_magnitude(x: NDArray[Any]) -> float:
     return largest
 
 
-@kernel(fast=True)
+@kernel(fast=True, apart=True, alone=True)
 def axpy_rows(weights: NDArray[Any], matrix: NDArray[Any], start: int, stop: int, out: NDArray[Any]) -> None:
     """Set out[start:stop] = weights @ matrix[:, start:stop], four rows of `matrix` at a time."""
     rows = matrix.shape[0]
@@ -154,7 +154,7 @@ def residual_into(
     return dot(r, r)
 
 
-@kernel(fast=True)
+@kernel(fast=True, apart=True, alone=True)
 def residual_of(y: NDArray[Any], atoms: NDArray[Any], x: NDArray[Any], r: NDArray[Any]) -> float:
     """Set r = y − Φx (`atoms` is Φᵀ, C-contiguous) and return ‖r‖₂; the cost follows the nonzeros of x."""
     for i in range(y.shape[0]):

@@ -16,7 +16,7 @@ from maxsparse.learned_sbl.spec import LOG_FLOOR, Weights
 f32 = np.float32
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True)
 def log(values: NDArray[Any], bits: NDArray[Any], out: NDArray[Any]) -> None:
     """Set out = log(values) for positive normal numbers; `bits` is the int32 view of `values`. Cephes' polynomial."""
     for j in range(values.shape[0]):
@@ -40,7 +40,7 @@ def log(values: NDArray[Any], bits: NDArray[Any], out: NDArray[Any]) -> None:
         out[j] = out[j] * f32(0.69314718056) + (f + (p * f * z - f32(0.5) * z))
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True)
 def exp(values: NDArray[Any], out: NDArray[Any], bits: NDArray[Any]) -> None:
     """Set out = exp(values) for values in [-80, 80]; `bits` is the int32 view of `out`."""
     for j in range(values.shape[0]):
@@ -56,7 +56,7 @@ def exp(values: NDArray[Any], out: NDArray[Any], bits: NDArray[Any]) -> None:
         bits[j] += np.int32(whole) << np.int32(23)
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True, apart=True)
 def _add_products(weights: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
     """Add weights @ rows to `out`, two rows of `out` and four of `rows` at a time to save loads and stores."""
     outputs, inputs = weights.shape
@@ -83,7 +83,7 @@ def _add_products(weights: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) 
                 out[o, j] += w * rows[i, j]
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True, apart=True)
 def sbl_step(
     gamma: NDArray[Any],
     z: NDArray[Any],
@@ -153,7 +153,7 @@ def sbl_step(
             u[j] += row[j] * value
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True, apart=True)
 def attention(
     gamma: NDArray[Any], q: NDArray[Any], V: NDArray[Any], values: NDArray[Any], work: NDArray[Any], mixed: NDArray[Any]
 ) -> None:
@@ -187,7 +187,7 @@ def attention(
             mixed[k, j] /= q[j]
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True, apart=True)
 def perceptron(
     weights: Weights,
     moment: int,
@@ -224,7 +224,7 @@ def perceptron(
     _add_products(weights.last, hidden, out)
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True)
 def normalise(log_gamma: NDArray[Any], log_total: float, gamma: NDArray[Any], bits: NDArray[Any]) -> None:
     """Shift log γ so that Σγ = exp(log_total), keep it above the floor, and set γ."""
     m = log_gamma.shape[0]

@@ -49,7 +49,7 @@ class Scratch(NamedTuple):
     values: NDArray[np.float32]  # (heads, m)
 
 
-@kernel(inline=True)
+@kernel()
 def _make_scratch(n: int, m: int, weights: Weights) -> Scratch:
     inputs, seen = weights.first.shape[1], weights.context.shape[1] - 1
     gamma, work = np.empty(m, f32), np.empty(m, f32)
@@ -74,7 +74,7 @@ def _make_scratch(n: int, m: int, weights: Weights) -> Scratch:
     )
 
 
-@kernel(inline=True)
+@kernel()
 def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set u and q for the current γ and the noise plus `ridge`."""
     n = s.c.shape[0]
@@ -85,7 +85,7 @@ def _statistics(s: Scratch, ridge: Any, Q: NDArray[Any], outer: NDArray[Any]) ->
         s.c[i] -= ridge
 
 
-@kernel(inline=True)
+@kernel()
 def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Set log γ by plain EM iterations from γ = 1."""
     m = Q.shape[1]
@@ -100,7 +100,7 @@ def _head_start(s: Scratch, Q: NDArray[Any], outer: NDArray[Any]) -> None:
             s.log_gamma[j] = max(s.log_gamma[j] + s.q[j], f32(LOG_FLOOR))
 
 
-@kernel(inline=True)
+@kernel()
 def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[Any], outer: NDArray[Any]) -> None:
     """Run one learned iteration from a normalised γ: update log γ and the state; logits are in out[1]."""
     m, state, heads = Q.shape[1], s.context.shape[0] - 1 - FEATURES, s.values.shape[0]
@@ -133,7 +133,7 @@ def _iterate(s: Scratch, weights: Weights, moment: int, level: Any, Q: NDArray[A
             s.values[k, j] = a / np.sqrt(f32(1.0) + a * a)
 
 
-@kernel(inline=True)
+@kernel()
 def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     """Return whether every atom is clearly in or out, and at most `most` of them in."""
     inside = 0
@@ -144,7 +144,7 @@ def _settled(logits: NDArray[Any], confident: float, most: int) -> bool:
     return inside <= most
 
 
-@kernel(inline=True)
+@kernel()
 def _score_one(
     s: Scratch,
     weights: Weights,

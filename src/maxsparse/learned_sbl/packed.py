@@ -27,13 +27,18 @@ def invert(S: NDArray[np.float32], c: NDArray[np.float32]) -> None:
     total = np.empty(LANES, np.float32)
     for start in range(0, B, LANES):
         count = min(LANES, B - start)
-        block[:, :count] = S[:, start : start + count]
+        for entry in range(size):
+            for j in range(count):
+                block[entry, j] = S[entry, start + j]
         for i in range(n):
-            block[i * (i + 3) // 2, :count] += c[i, start : start + count]
+            for j in range(count):
+                block[i * (i + 3) // 2, j] += c[i, start + j]
         _factorise(block, L, total, n)
         _invert_factor(L, V, total, n)
         _square(V, block, total, n)
-        S[:, start : start + count] = block[:, :count]
+        for entry in range(size):
+            for j in range(count):
+                S[entry, start + j] = block[entry, j]
 
 
 @kernel(fast=True)

@@ -36,13 +36,13 @@ def distance2(atoms: NDArray[Any], y: NDArray[Any]) -> float:
     return length2(r, q)
 
 
-@kernel(inline=True)
+@kernel()
 def enter_cost(d: float, s: float, later: float) -> float:
     """Return the multiply-adds of eliminating a group of s atoms in d dimensions from the `later` groups."""
     return OVERHEAD + 2.0 * s * max(d - 0.5 * s, 1.0) * (later + 0.5) * s
 
 
-@kernel(inline=True)
+@kernel()
 def last_cost(d: float, s: float, later: float) -> float:
     """Return the multiply-adds of trying each of `later` groups as the last one."""
     return OVERHEAD + later * d * (2.0 if s == 1 else s * s + 3.0 * s)

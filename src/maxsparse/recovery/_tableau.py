@@ -22,7 +22,7 @@ COLUMN_BITS = np.int64(24)
 COLUMN_MASK = (np.int64(1) << COLUMN_BITS) - np.int64(1)
 
 
-@kernel(inline=True)
+@kernel()
 def next_random(state: NDArray[Any]) -> np.uint64:
     """Advance xorshift64* and return 64 random bits; `state` is a uint64 array of length 1, not zero."""
     x = state[0]
@@ -47,13 +47,13 @@ def start_random(state: NDArray[Any], seed: np.uint64, y: NDArray[Any]) -> None:
     state[0] = x | np.uint64(1)
 
 
-@kernel(inline=True)
+@kernel()
 def random_below(state: NDArray[Any], bound: int) -> int:
     """Return a random integer in 0..bound-1, for bounds far below 2³²."""
     return int(((next_random(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@kernel(inline=True)
+@kernel()
 def random_unit(state: NDArray[Any]) -> float:
     """Return a random number in (0, 1)."""
     return (np.float64(next_random(state) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 
+from maxsparse._core.compiled import compiling
 from maxsparse._core.prepared import Prepared
 from maxsparse._core.progress import track
 from maxsparse._core.threads import threads
@@ -36,6 +37,7 @@ from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
 
 __all__ = ["SparseRecoverer", "load"]
 
+KERNELS = 7  # that the first call compiles; with noise a few more
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 
 # Φ prepared, per recoverer. Not an attribute, so that copies, clones and pickles do not carry it.
@@ -204,7 +206,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         prove = check_number(prove, "prove", low=0.0)
         supports: list[Posterior] = []
         size = max(1, CHUNK_BYTES // (8 * m))
-        with threads(self.n_threads):
+        with threads(self.n_threads), compiling(KERNELS):
             options: dict[str, Any] = {"easy_first": easy_first, "prove": prove, "progress": progress}
             pipeline = self._pipeline(prepared, signals.dtype, noise, **options)
             for start in track(range(0, N, size), "recover", progress):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core import joint
-from maxsparse._core.compiled import kernel
+from maxsparse._core.compiled import compiling, kernel
 from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
 from maxsparse._core.prepared import Form, Prepared, noise_levels
 from maxsparse._core.progress import track
@@ -29,6 +29,7 @@ Precondition = bool | None | tuple[ArrayLike, ArrayLike]
 Callback = Callable[[int, Any], bool | None]
 Rows = slice | NDArray[np.intp]
 SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # for a progress bar, which advances when a piece is finished
+KERNELS = 4  # that a solver compiles at its first call
 CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a smooth progress bar, large enough for all threads
 
 
@@ -134,7 +135,7 @@ def run(
     coef = np.zeros((*signals.shape[:-1], m), dtype=signals.dtype)
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
-    with threads(options.n_threads):
+    with threads(options.n_threads), compiling(KERNELS):
         pieces = list(_pieces(prepared, data, noise, options))
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import axpy_rows, cholesky, cholesky_solve, dot, residual_into
+from maxsparse._core.linalg import axpy_rows, cholesky, cholesky_solve, copy_into, dot, residual_into
 
 
 @kernel()
@@ -67,10 +67,13 @@ def _follow(
     if dot(y, y) <= goal * goal:
         return 0, 0, True
     blocked[:] = False
-    r[:] = y
+    copy_into(y, r)
     axpy_rows(r, Phi, 0, m, c)
-    entering = int(np.argmax(c if positive else np.abs(c)))
-    count, lam = 0, abs(c[entering])
+    entering, count = 0, 0
+    for j in range(1, m):
+        if (c[j] > c[entering]) if positive else (abs(c[j]) > abs(c[entering])):
+            entering = j
+    lam = abs(c[entering])
     if positive and c[entering] <= 0.0:
         return 0, 0, False
     for step in range(most):

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import cholesky, residual_into
+from maxsparse._core.linalg import cholesky, largest_magnitude, residual_into
 
 
 @kernel()
 def scaled(y: NDArray[Any], out: NDArray[Any]) -> float:
     """Set out = y / scale with the scale that gives it unit mean square, and return the scale; 0 for y = 0."""
     n = y.shape[0]
-    size = np.max(np.abs(y))
+    size = largest_magnitude(y)
     if size == 0.0:
         return 0.0
     mean2 = 0.0  # after division by the largest entry, so that tiny and huge signals neither under- nor overflow

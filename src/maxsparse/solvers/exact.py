@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import dot, least_squares, residual_into, times
+from maxsparse._core.linalg import copy_into, dot, least_squares, residual_into, times
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.structure import check_groups
 from maxsparse._core.threads import over_slices
@@ -199,7 +199,7 @@ def _enumerate_rows(
         for j in range(m):
             rest[0, j] = G[j, j]
         for s in range(count):
-            alpha[0, s, :] = alpha0[members[s]]
+            copy_into(alpha0[members[s]], alpha[0, s])
             r2[0, s] = dot(Y[members[s]], Y[members[s]])
         depth, start = 0, 0
         while True:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import axpy_rows, dot, residual_of
+from maxsparse._core.linalg import axpy_rows, dot, largest_magnitude, residual_of
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_number
@@ -223,7 +223,7 @@ def _ista_rows(
         if done[row]:
             continue
         axpy_rows(Y[row], Phi, 0, m, gradient)
-        largest = np.max(np.abs(gradient))  # the λ at which x = 0 is optimal
+        largest = largest_magnitude(gradient)  # the λ at which x = 0 is optimal
         last = fixed if fixed > 0.0 else max(LAST_LAMBDA * largest, schedule.floor)
         if largest <= last:
             X[row, :] = 0.0
@@ -242,7 +242,7 @@ def _ista_rows(
                 break
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True)
 def _ista_step(
     problem: _Problem,
     schedule: _Schedule,
@@ -273,7 +273,7 @@ def _ista_step(
     state.momentum[row] = 1.0 if uphill > 0.0 else following
 
 
-@kernel(fast=True, inline=True)
+@kernel(fast=True)
 def _gap_closed(
     Phi: NDArray[Any],
     atoms: NDArray[Any],

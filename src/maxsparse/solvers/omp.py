@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import cholesky_solve, dot, residual_into, times
+from maxsparse._core.linalg import cholesky_solve, copy_into, dot, residual_into, times
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_number
@@ -176,7 +176,7 @@ def _omp_rows(
     alpha = np.empty(m, dtype=Y.dtype)
     chosen, refused = np.empty(most, dtype=np.int64), np.empty(m, dtype=np.int64)
     for row in range(piece, N, pieces):
-        alpha[:] = alpha0[row]
+        copy_into(alpha0[row], alpha)
         count, met = _omp_one(
             Y[row], atoms, G, alpha, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
         )

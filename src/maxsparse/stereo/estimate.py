@@ -18,6 +18,7 @@ from maxsparse.stereo.scene import FrameWarning, Scene
 
 __all__ = ["NormalMap", "check_frame", "estimate_normals"]
 
+KERNELS = 8  # that the first call compiles
 CHUNK_PIXELS = 16384  # limits memory use, and updates the progress bar
 
 
@@ -147,7 +148,8 @@ def estimate_normals(
     >>> ms.stereo.estimate_normals(scene, method="consensus").mean_error < 0.01
     True
     """
-    from maxsparse._core.threads import threads  # compiled code: loaded on first use
+    from maxsparse._core.compiled import compiling  # compiled code: loaded on first use
+    from maxsparse._core.threads import threads
     from maxsparse.stereo.even_albedo import refit_evenly
     from maxsparse.stereo.fitting.neighbours import decide
     from maxsparse.stereo.material import Material, fit_as_if_matt
@@ -169,7 +171,7 @@ def estimate_normals(
         return decide(Fit.join(fits), scene.mask)
 
     divide = method == "auto" if material is None else material
-    with threads(n_threads):
+    with threads(n_threads), compiling(KERNELS):
         if divide:
             fit, shared = fit_as_if_matt(solve, scene.readings, scene.lights)
             if shared is not None:
