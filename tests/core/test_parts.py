@@ -188,6 +188,26 @@ def test_the_first_run_and_later_ones_agree_to_the_last_bit(tmp_path):
     assert cold.stdout == warm.stdout
 
 
+def test_the_first_omp_compiles_three_kernels_once(tmp_path):
+    """One specialisation each, whatever the layout of the arguments: every further one costs seconds."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nfrom numba.core import event\nfrom numba.core.event import RecordingListener\n"
+        "import maxsparse as ms\nfrom maxsparse._core._parts import Kernel\n"
+        "Phi = ms.dictionaries.gaussian(10, 20, rng=0)\nY = ms.signals.sample(Phi, 5, sparsity=2, rng=1)[1]\n"
+        "seen = RecordingListener()\nevent.register('numba:compile', seen)\n"
+        "fixed = np.asfortranarray(Y)\nfixed.flags.writeable = False\n"
+        "ms.solvers.omp(Phi, fixed, sparsity=2)\nms.solvers.omp(np.asfortranarray(Phi), Y[::2], sparsity=2)\n"
+        "begun = [e.data['dispatcher'] for _, e in seen.buffer if e.is_start]\n"
+        "print(sum(isinstance(d, Kernel) for d in begun), len(begun))\n"
+    )
+    done = run(script, tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    kernels, functions = map(int, done.stdout.split())
+    assert kernels == 3
+    assert functions < 40
+
+
 class Terminal:
     def __init__(self):
         self.text = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ class Stored:
         return data if saved == key else None
 
     def save(self, key: Any, data: Any) -> None:
-        """Save compiled code for these types of arguments."""
-        with atomic_write(self._path(key)) as stream:
+        """Save compiled code for these types of arguments; if it cannot be written, it is compiled again next time."""
+        with suppress(OSError), atomic_write(self._path(key)) as stream:
             pickle.dump(self.stamp, stream)
             stream.write(dumps((key, data)))
 
