@@ -138,6 +138,29 @@ def long_run(results: dict[str, Any]) -> str:
     return f"{table(['', 'measured'], rows)}\n\n`{results['command']}`."
 
 
+def cold_start(results: dict[str, Any]) -> str:
+    """Return the processor time of first calls, now and before, with that of the kernels of one of them."""
+    rows, kernels = [], []
+    for name, trees in results["calls"].items():
+        now, before = trees["now"], trees.get("before")
+        earlier = f"{before['seconds']:.1f}" if before else ""
+        rows.append([name, f"{now['seconds']:.1f}", f"{now['seconds_cached']:.1f}", str(now["functions"]), earlier])
+    for kernel, seconds in results["calls"]["recover"]["now"]["kernels"].items():
+        earlier = results["calls"]["recover"].get("before", {}).get("kernels", {}).get(kernel)
+        kernels.append([f"`{kernel}`", f"{seconds:.1f}", "" if earlier is None else f"{earlier:.1f}"])
+    loads = [trees["now"]["load"] for trees in results["calls"].values()]
+    about = (
+        f"Processor seconds of one thread, numba {results['machine']['versions']['numba']}, on a machine shared with "
+        f"other work (load {min(loads):g} to {max(loads):g} on {results['machine']['cores']} cores), which "
+        "makes these times longer. `functions` are those compiled, numba's own included. Before: the development tree "
+        "in which functions were not parts of kernels. `python benchmarks/cold_start.py --before SRC`."
+    )
+    header = ["first call", "nothing compiled yet", "from the disk", "functions", "before"]
+    return f"{table(header, rows)}\n\nThe kernels of `recover`:\n\n" + (
+        f"{table(['kernel', 'seconds', 'before'], kernels)}\n\n{about}"
+    )
+
+
 def certificates(results: dict[str, Any]) -> str:
     """Return how many certificates were given, and how many of them were false."""
     certified, sparser = results["certified"], results["sparser than what was drawn"]
@@ -441,6 +464,7 @@ BENCHMARK_BLOCKS = {
     "numerics": ("numerics.json", numerics),
     "fuzz": ("fuzz.json", fuzz),
     "faults": ("faults.json", faults),
+    "cold-start": ("cold_start.json", cold_start),
     "long-run": ("long_run.json", long_run),
     "certificates": ("certificates.json", certificates),
     "recovery": ("recovery.json", recovery),

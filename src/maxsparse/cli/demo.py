@@ -63,7 +63,7 @@ def _introduce(coherences: tuple[float, float], N: int) -> None:
         f"(the paper's).\n   Coherence {coherences[0]:.4f}: some atoms are nearly the same. "
         f"After whitening {coherences[1]:.4f}.\n\n"
         f"2. What finds the sparsest x with y = Φx? {N} signals for every number d of nonzeros. "
-        "The first run compiles,\n   which takes a minute or two. Share of signals whose support is exactly right. "
+        "The first run compiles,\n   which takes about a minute. Share of signals whose support is exactly right. "
         f"Classical methods are given d;\n   {OURS} is not, was not trained on this dictionary, and certifies its "
         "answers.\n"
     )
