@@ -172,6 +172,21 @@ def test_one_snapshot_and_single_groups_are_the_plain_problem(method):
         np.testing.assert_array_equal(solve(method, Phi, Y, groups=np.arange(m)[::-1]).coef, plain.coef)
 
 
+@pytest.mark.parametrize("kind", ["groups", "complex groups"])
+def test_own_preconditioner_in_the_order_of_the_callers_atoms(kind):
+    Phi, _, Y, options = draw(kind)
+    pair = ms.theory.precondition(Phi, groups=LABELS)
+    whitened = solve("omp", Phi, Y, precondition=True, **options)
+    np.testing.assert_allclose(solve("omp", Phi, Y, precondition=pair, **options).coef, whitened.coef, atol=1e-9)
+
+
+def test_own_preconditioner_must_keep_signs():
+    Phi, _, Y, options = draw("positive")
+    for method in METHODS.able("positive"):
+        with pytest.raises(ValueError, match="D of precondition must be positive"):
+            solve(method, Phi, Y, precondition=(np.eye(n), -np.ones(m)), **options)
+
+
 @pytest.mark.parametrize("kind", ["many snapshots", "complex groups"])
 @pytest.mark.parametrize("method", sorted(set(METHODS.able("callback")) & set(METHODS.able("snapshots"))))
 def test_watching_changes_nothing(method, kind):

@@ -136,7 +136,7 @@ def run(
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
     with threads(options.n_threads), compiling(KERNELS):
-        pieces = list(_pieces(prepared, data, noise, options))
+        pieces = list(_pieces(prepared, data, noise, options, structure))
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(
                 "callback= cannot be used here: these signals have different noise-to-signal ratios and are whitened "
@@ -180,32 +180,35 @@ def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared,
     return Prepared(structure.arranged(dictionary), start=start), signals, structure
 
 
-def _pieces(prepared: Prepared, Y: Any, noise: float, options: Options) -> Iterator[tuple[Form, Rows]]:
+def _pieces(
+    prepared: Prepared, Y: Any, noise: float, options: Options, structure: Structure
+) -> Iterator[tuple[Form, Rows]]:
     """Split the signals into pieces that share a preconditioner and fit the memory budget."""
     N, m = Y.shape[0], prepared.shape[1] * (Y.shape[1] if Y.ndim == 3 else 1)
     most = N if options.callback is not None else max(1, CHUNK_BYTES // (m * Y.itemsize))
     if options.progress and options.callback is None:
         most = min(most, max(SMALLEST_PIECE, -(-N // SHOWN_PIECES)))
-    for form, rows in _forms(prepared, Y, noise, options.precondition):
+    for form, rows in _forms(prepared, Y, noise, options.precondition, structure):
         for start in range(0, N if rows is None else rows.size, max(1, most)):
             yield form, slice(start, start + most) if rows is None else rows[start : start + most]
 
 
 def _forms(
-    prepared: Prepared, Y: Any, noise: float, precondition: Precondition
+    prepared: Prepared, Y: Any, noise: float, precondition: Precondition, structure: Structure
 ) -> Iterator[tuple[Form, NDArray[np.intp] | None]]:
     """Yield every form of Φ in use with the rows that use it, None for all of them."""
     if precondition is None or precondition is False:
         yield prepared.plain, None
     elif precondition is not True:
-        yield Form.of(prepared.Phi, *check_preconditioner(precondition, prepared.Phi)), None
+        W, D = check_preconditioner(precondition, prepared.Phi, positive=structure.positive)
+        yield Form.of(prepared.Phi, W, D if structure.order is None else D[structure.order]), None
     elif noise == 0:
         yield prepared.form(), None
     else:
         yield from ((prepared.form(level), rows) for level, rows in noise_levels(Y, noise))
 
 
-def check_preconditioner(pair: Any, Phi: Any) -> tuple[Any, Any]:
+def check_preconditioner(pair: Any, Phi: Any, *, positive: bool = False) -> tuple[Any, Any]:
     """Check a pair (W, D) that a caller gave for Φ."""
     n, m = Phi.shape
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -216,6 +219,8 @@ def check_preconditioner(pair: Any, Phi: Any) -> tuple[Any, Any]:
         raise ValueError(f"W of precondition must have n = {n} columns, got shape {W.shape}")
     if D.shape != (m,) or not np.isfinite(D).all() or (D == 0).any():
         raise ValueError(f"D of precondition must be {m} finite, nonzero numbers, got shape {D.shape}")
+    if positive and (D < 0).any():
+        raise ValueError("D of precondition must be positive for non-negative coefficients")
     return W, D
 
 

@@ -111,8 +111,6 @@ def nnls(
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, m = len(batch.Y), batch.Phi.shape[1]
-        if batch.form.D is not None and (batch.form.D < 0).any():
-            raise ValueError("D of precondition must be positive for non-negative coefficients")
         weights = np.empty(0, dtype=batch.Y.dtype)
         if sum_to_one:
             weights = np.ones(m, dtype=batch.Y.dtype) if batch.form.D is None else batch.form.D.astype(batch.Y.dtype)
