@@ -109,7 +109,7 @@ def test_correlated_noise():
         (np.full(20, np.nan), "not finite"),
         (np.triu(np.ones((20, 20))), "not symmetric"),
         (np.ones((20, 20)), "positive definite"),
-        ("loud", "noise must be a finite number"),
+        ("loud", "noise must be .auto., a number or an array"),
     ],
 )
 def test_noise_that_cannot_be(Phi, noise, message):

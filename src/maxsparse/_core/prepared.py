@@ -286,18 +286,23 @@ def level_of(ratio: Any) -> NDArray[np.int64]:
     return np.asarray(np.clip(np.rint(np.log2(ratio)), LEVELS.start, LEVELS.stop - 1), dtype=np.int64)
 
 
-def noise_levels(Y: Array, noise: float) -> list[tuple[int | None, NDArray[np.intp]]]:
-    """Group signals by their noise relative to their size, rounded to powers of two, None for no noise.
+def noise_levels(Y: Array, noise: Any) -> list[tuple[int | None, NDArray[np.intp]]]:
+    """Group signals by their noise, one σ or one each, relative to their size, rounded to powers of two.
 
-    So a signal's answer does not depend on its batch, and few preconditioners are needed.
+    So a signal's answer does not depend on its batch, and few preconditioners are needed. None is for no noise.
     """
-    if noise == 0 or len(Y) == 0:
-        return [(None, np.arange(len(Y)))]
+    if len(Y) == 0:
+        return [(None, np.arange(0))]
+    sigma = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(Y))
     rows = np.reshape(Y, (len(Y), -1))
     squares = np.asarray(rows, dtype=np.float64) ** 2 if np.isrealobj(rows) else np.abs(rows) ** 2
-    power = np.mean(squares, axis=1) - noise**2  # of the signal without its noise
-    level = level_of(noise / np.sqrt(np.maximum(power, LEAST_SIGNAL * noise**2)))
-    return [(int(value), np.flatnonzero(level == value)) for value in np.unique(level)]
+    noisy = np.flatnonzero(sigma > 0)
+    own = sigma[noisy]
+    power = np.mean(squares[noisy], axis=1) - own**2  # of the signal without its noise
+    level = level_of(own / np.sqrt(np.maximum(power, LEAST_SIGNAL * own**2)))
+    groups: list[tuple[int | None, NDArray[np.intp]]] = [(int(v), noisy[level == v]) for v in np.unique(level)]
+    exact = np.flatnonzero(sigma == 0)
+    return [(None, exact), *groups] if len(exact) or not groups else groups
 
 
 def coherence_sums(matrix: Array, k: int, start: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

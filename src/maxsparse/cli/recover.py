@@ -73,8 +73,12 @@ def recover(
     signals: Signals,
     output: Output,
     noise: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Standard deviation of the noise on every measurement; certificates need 0."),
+        str | None,
+        typer.Option(
+            metavar="auto|SIGMA",
+            help="Standard deviation of the noise on every measurement; 0: all answers are exact; auto: exact where "
+            "possible, else the noise level is learned from the signal. (default: auto, or as in the model)",
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -101,6 +105,8 @@ def recover(
 ) -> None:
     """Find the sparsest x with y = Φx for every signal, and report which answers are certified.
 
+    A signal with noise gets the most probable support instead, and the probability that it is right (confidence).
+
     A killed run resumes when the same command is run again.
 
     Example: maxsparse recover Phi.npy Y.npy -o X.npz
@@ -108,14 +114,23 @@ def recover(
     Then in Python: scipy.sparse.load_npz("X.npz") and numpy.load("X.npz")["certified"]
     """
     opened = open_model(model, phi_key)
-    changes: dict[str, Any] = {"noise": noise, "n_threads": threads}
+    changes: dict[str, Any] = {"noise": None if noise is None else _noise(noise), "n_threads": threads}
     if budget is not None:
         changes["budget"] = _budget(budget)
     opened.set_params(**{name: value for name, value in changes.items() if value is not None})
     from maxsparse.streaming import Recover
 
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
-    _run(Recover(opened, easy_first), signals, output, kind, scheduler, as_json, options, certifies=opened.noise == 0)
+    _run(
+        Recover(opened, easy_first),
+        signals,
+        output,
+        kind,
+        scheduler,
+        as_json,
+        options,
+        certifies=_may_certify(opened.noise),
+    )
 
 
 def solve(
@@ -193,6 +208,22 @@ def solve(
     work = Solve(Phi, method, asked)
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
     _run(work, signals, output, kind, scheduler, as_json, options, certifies=False)
+
+
+def _noise(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        level = float(text)
+    except ValueError:
+        level = -1.0
+    if not 0.0 <= level < float("inf"):
+        raise typer.BadParameter(f"{text!r} is neither auto nor a number from 0", param_hint="--noise")
+    return level
+
+
+def _may_certify(noise: Any) -> bool:
+    return isinstance(noise, str) or (not hasattr(noise, "shape") and noise == 0)
 
 
 def _budget(text: str) -> int | str:

@@ -159,7 +159,8 @@ def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], Learned
         raise ValueError("only networks of maxsparse.networks can be exported, not a custom scorer")
     if np.ndim(model.noise) > 0:
         raise ValueError("noise with one value per measurement cannot be exported; give SparseRecoverer one number")
-    return np.asarray(model.Phi, dtype=np.float64), scorer, float(cast(float, model.noise))
+    noise = 0.0 if isinstance(model.noise, str) else float(cast(float, model.noise))  # "auto" scores for none first
+    return np.asarray(model.Phi, dtype=np.float64), scorer, noise
 
 
 def _graph(

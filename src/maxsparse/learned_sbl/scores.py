@@ -61,8 +61,8 @@ class LearnedScores:
         self.progress = False  # whether to show bars on a terminal
         self.iterations, self.confident = iterations, confident
 
-    def __call__(self, Y: NDArray[np.float64], noise: float = 0.0) -> NDArray[np.float32]:
-        """Score signals (N, n) with noise of that standard deviation on every measurement.
+    def __call__(self, Y: NDArray[np.float64], noise: Any = 0.0) -> NDArray[np.float32]:
+        """Score signals (N, n) with noise of that standard deviation on every measurement, or one (N,) for each signal.
 
         Returns
         -------
@@ -97,16 +97,17 @@ class LearnedScores:
         return self._run(self.later[number], Y, 0.0, np.ascontiguousarray(logits, dtype=np.float32))
 
     def _run(
-        self, weights: Weights, Y: NDArray[np.float64], noise: float, earlier: NDArray[np.float32]
+        self, weights: Weights, Y: NDArray[np.float64], noise: Any, earlier: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         m = self.prepared.shape[1]
         logits = np.zeros((len(Y), m), dtype=np.float32)
+        sigma = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(Y))
         for level, rows in noise_levels(Y, noise):
             table = self.prepared.form(level).single
             exact = times(np.ascontiguousarray(Y[rows]), table.back)
             size = beyond_single(np.abs(exact).max(axis=1, initial=0.0))
             Z = (exact / size[:, None]).astype(np.float32)
-            noises = np.minimum(noise / size, MOST_NOISE).astype(np.float32)
+            noises = np.minimum(sigma[rows] / size, MOST_NOISE).astype(np.float32)
             per_call = max(1, WORK // table.Q.size // len(table.Q))
             for start in track(range(0, len(Z), per_call), "score", self.progress):
                 some = slice(start, start + per_call)

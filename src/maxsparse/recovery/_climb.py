@@ -21,6 +21,7 @@ __all__ = [
     "Task",
     "atom_key",
     "climb",
+    "draw_start",
     "drop_below",
     "hash_of",
     "keep",
@@ -162,7 +163,7 @@ def climb(s: Sweep, task: Task, G: NDArray[Any], value: float) -> float:
 
 
 @kernel()
-def _draw(task: Task, size: int, state: NDArray[Any], keys: NDArray[Any], atoms: NDArray[Any]) -> None:
+def draw_start(task: Task, size: int, state: NDArray[Any], keys: NDArray[Any], atoms: NDArray[Any]) -> None:
     """Draw `size` atoms without replacement, in proportion to exp(odds): the largest of odds plus Gumbel noise."""
     m = keys.shape[0]
     for j in range(m):
@@ -191,7 +192,7 @@ def search_signal(
         best = max(best, pool.value[c])
     for start in range(starts):
         size = sizes[0] + random_below(state, sizes[1] - sizes[0] + 1)
-        _draw(task, size, state, keys, atoms)
+        draw_start(task, size, state, keys, atoms)
         value = climb(s, task, G, start_from(s, task, G, atoms, size))
         keep(pool, s.support, s.size[0], value)
         if value > best + SAME:

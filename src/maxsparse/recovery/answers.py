@@ -15,7 +15,7 @@ from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.posterior import CredibleSet, Posterior
 from maxsparse.result import Result
 
-__all__ = ["Recovery", "Unscored", "blank"]
+__all__ = ["Beyond", "Recovery", "Unscored", "blank"]
 
 CHUNK = 10_000  # signals that are scored at a time
 
@@ -56,12 +56,16 @@ class Recovery(Result):
         Posterior mean over supports, which has the smallest expected squared error; without noise, `coef`.
     lower, upper : ndarray of shape (N,), int
         Proven bounds on the fewest nonzeros that explain y, up to the noise. m + 1 where none is known.
+    noise : ndarray of shape (N,)
+        Standard deviation of the noise that the answer is for: the one given, or the one learned from the signal; 0
+        where the answer is exact. With a covariance, 1: noise was whitened.
     """
 
     argument: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype="U7"))
     confidence: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     lower: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     upper: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    noise: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # None means what follows from coef alone: without noise nobody pays for copies.
     explicit_inclusion: FloatArray | None = None
     explicit_mean: FloatArray | None = None
@@ -158,7 +162,7 @@ class _Fixed(NamedTuple):
         return self.matrix
 
 
-def blank(N: int, m: int, dtype: Any, method: str, *, noisy: bool = False) -> Recovery:
+def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
     """Return an answer of N signals and m atoms that is still to be written."""
     return Recovery(
         coef=np.zeros((N, m), dtype=dtype),
@@ -172,7 +176,45 @@ def blank(N: int, m: int, dtype: Any, method: str, *, noisy: bool = False) -> Re
         confidence=np.zeros(N),
         lower=np.zeros(N, dtype=np.int64),
         upper=np.full(N, m + 1, dtype=np.int64),
-        explicit_inclusion=np.zeros((N, m), dtype=dtype) if noisy else None,
-        explicit_mean=np.zeros((N, m), dtype=dtype) if noisy else None,
+        noise=np.zeros(N),
         _waiting=np.full(N, -1, dtype=np.int64),
     )
+
+
+class Beyond:
+    """What noisy signals among N have beyond a support; nothing is stored before the first of them."""
+
+    def __init__(self, N: int, m: int, dtype: Any) -> None:
+        self.shape, self.dtype = (N, m), dtype
+        self.arrays: tuple[FloatArray, FloatArray] | None = None  # inclusion and mean
+        self.rows: list[NDArray[np.intp]] = []
+        self.posteriors: list[Posterior] = []
+
+    def add(self, rows: NDArray[np.intp], inclusion: FloatArray, mean: FloatArray, posterior: Posterior) -> None:
+        """Add some signals."""
+        if self.arrays is None:
+            self.arrays = np.zeros(self.shape, dtype=self.dtype), np.zeros(self.shape, dtype=self.dtype)
+        self.arrays[0][rows], self.arrays[1][rows] = inclusion, mean
+        self.rows.append(rows)
+        self.posteriors.append(posterior)
+
+    def complete(self, result: Recovery, cosines: Callable[[], FloatArray], *, always: bool) -> Recovery:
+        """Give a result what is known, exact answers included; `always` even where no signal is noisy."""
+        if self.arrays is None:
+            if not always:
+                return result
+            self.arrays = np.zeros(self.shape, dtype=self.dtype), np.zeros(self.shape, dtype=self.dtype)
+        inclusion, mean = self.arrays
+        noisy = np.concatenate([*self.rows, np.empty(0, np.intp)])
+        exact = np.delete(np.arange(self.shape[0]), noisy)
+        inclusion[exact], mean[exact] = result[exact].inclusion, result.coef[exact]
+        own = Posterior.of_supports(result.coef[exact] != 0, result.confidence[exact])
+        together = Posterior.join([*self.posteriors, own])
+        back = np.argsort(np.concatenate([noisy, exact]), kind="stable")
+        return replace(
+            result,
+            explicit_inclusion=inclusion,
+            explicit_mean=mean,
+            posterior=together[back],
+            _cosines=cosines,
+        )

@@ -23,14 +23,21 @@ class Noise:
         0 for none.
     whitener : ndarray of shape (n, n) or None
         L with LᵀL = C⁻¹ for a covariance C; the noise on Ly has the standard deviation 1.
+    unknown : bool
+        Every signal is exact or has a noise level that is to be learned.
     """
 
     sigma: float
     whitener: NDArray[np.float64] | None = None
+    unknown: bool = False
 
 
 def check_noise(noise: Any, n: int) -> Noise:
-    """Read a noise level: σ, the σ of every measurement (n,), or a covariance (n, n)."""
+    """Read a noise level: "auto", σ, the σ of every measurement (n,), or a covariance (n, n)."""
+    if isinstance(noise, str):
+        if noise != "auto":
+            raise ValueError(f'noise must be "auto", a number or an array, got {noise!r}')
+        return Noise(0.0, unknown=True)
     if np.ndim(noise) == 0:
         return Noise(check_number(noise, "noise", low=0.0))
     try:

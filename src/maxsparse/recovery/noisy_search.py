@@ -28,7 +28,7 @@ from maxsparse.recovery._sweep import Sweep, make_sweep
 from maxsparse.recovery._tableau import random_unit, start_random
 from maxsparse.recovery.law import Law, usual_law
 
-__all__ = ["Candidates", "climbs_of", "noisy_search"]
+__all__ = ["Candidates", "climbs_of", "most_atoms", "noisy_search", "promising"]
 
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
@@ -46,6 +46,7 @@ IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not 
 OUT_OF_REACH = 20.0  # nats below the best of what was met, beyond which no other slab makes a support probable
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
+LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around the level that a signal suggests
 
 
 class Shared(NamedTuple):
@@ -148,8 +149,21 @@ class Candidates:
 
 def climbs_of(sets: int, milliseconds: float, n: int, m: int) -> int:
     """Turn a budget into a number of climbs that takes about as long, so that answers stay reproducible."""
-    per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, max(MOST_ATOMS, 2 * n)) * max(1.0, n / MANY)  # milliseconds
+    per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, most_atoms(n)) * max(1.0, n / MANY)  # milliseconds
     return int(min(milliseconds, sets / SETS_PER_MILLISECOND) / per_climb) if sets > 0 else 0
+
+
+def most_atoms(n: int) -> int:
+    """Return how many atoms a search takes in; with more, each signal is searched on its promising ones."""
+    return max(MOST_ATOMS, 2 * n)
+
+
+def promising(
+    odds: NDArray[np.float64], b: NDArray[np.float64], suggested: NDArray[np.bool_], count: int
+) -> NDArray[np.intp]:
+    """Return the atoms (count,) of one signal that are suggested, score best or correlate best, sorted."""
+    rank = np.maximum(_ranks(odds), _ranks(np.abs(b))) + len(b) * suggested
+    return np.sort(np.argsort(-rank, kind="stable")[:count])
 
 
 def noisy_search(
@@ -162,6 +176,7 @@ def noisy_search(
     candidates: tuple[NDArray[np.bool_], ...] = (),
     law: Law | None = None,
     spread: float = 0.0,
+    learned: bool = False,
     seed: int = 0,
     evidence: bool = False,
 ) -> Candidates:
@@ -184,7 +199,10 @@ def noisy_search(
     law : Law, optional
         What is expected of the coefficients; by default what is usual.
     spread : float, default=0.0
-        Standard deviation of log σ² where it was estimated: probabilities are averaged over it.
+        Standard deviation of log σ² where it was estimated from other data: probabilities are averaged over it.
+    learned : bool, default=False
+        `variance` was learned from the same signals: probabilities are averaged over levels around it, all of them
+        equally likely before the signal was seen.
     seed : int, default=0
         What is found depends on the seed, the signal, its scores and candidates alone.
     evidence : bool, default=False
@@ -203,7 +221,7 @@ def noisy_search(
     suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
     spectrum, basis = np.linalg.eigh(atoms @ atoms.T)
     law = usual_law(most) if law is None else law
-    grid = _grid(law, spread)
+    grid = _grid(law, spread, learned)
     shared = Shared(np.empty((0, 0)), law.prior(m), np.maximum(spectrum, 0.0), grid, law.slab)
     signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, suggested)
     out = Out(
@@ -218,7 +236,7 @@ def noisy_search(
         np.ones(N),
     )
     # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
-    run = _search_rows if m <= max(MOST_ATOMS, 2 * n) else _restricted_rows
+    run = _search_rows if m <= most_atoms(n) else _restricted_rows
     shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is _search_rows else atoms)
     cost = n * min(m, MOST_ATOMS)
     work = Work(
@@ -240,13 +258,16 @@ def noisy_search(
     )
 
 
-def _grid(law: Law, spread: float) -> NDArray[np.float64]:
+def _grid(law: Law, spread: float, learned: bool) -> NDArray[np.float64]:
     """Return log factors of σ² and δ, ratios and log weights, (P, 4).
 
     Three levels of σ² match a normal distribution of its logarithm to fourth order.
     """
-    points = spread * math.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]) if spread > 0 else np.zeros(1)
-    weights = np.log([1 / 6, 2 / 3, 1 / 6]) if spread > 0 else np.zeros(1)
+    points, weights = np.zeros(1), np.zeros(1)
+    if learned:
+        points, weights = LEVELS, np.full(len(LEVELS), -math.log(len(LEVELS)))
+    elif spread > 0:
+        points, weights = spread * math.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.log([1 / 6, 2 / 3, 1 / 6])
     return np.array(
         [
             (v, factor, ratio, w + weight)
@@ -261,13 +282,10 @@ def _restricted_rows(
 ) -> None:
     """Search every signal on the atoms that are suggested, score best or correlate best; `shared.G` is Q itself."""
     Q = shared.G
-    n, m = Q.shape
-    count = max(MOST_ATOMS, 2 * n)
+    count = most_atoms(len(Q))
     for row in range(piece, len(signals.Z), pieces):
         one = slice(row, row + 1)
-        correlation = np.abs(signals.B[row])
-        rank = np.maximum(_ranks(signals.odds[row]), _ranks(correlation)) + m * signals.suggested[row].any(axis=0)
-        chosen = np.sort(np.argsort(-rank, kind="stable")[:count])
+        chosen = promising(signals.odds[row], signals.B[row], signals.suggested[row].any(axis=0), count)
         part = np.ascontiguousarray(Q[:, chosen])
         own = Signals(
             signals.Z[one],
@@ -407,9 +425,14 @@ def _average(
     for c in range(r.pool.filled[0]):
         if r.pool.value[c] > r.pool.value[best]:
             best = c
+    levels = shared.grid[0, 0] != shared.grid[P - 1, 0]  # supports are the most probable ones at different levels
     reference, level = -np.inf, 0.0
     for p in range(P):
-        _, value = settle(r.s, _at(task, shared, slab, p), shared.G, r.pool.atoms[best], r.pool.size[best])
+        own = _at(task, shared, slab, p)
+        _, value = settle(r.s, own, shared.G, r.pool.atoms[best], r.pool.size[best])
+        for c in range(r.pool.filled[0] if levels else 0):
+            _, other = settle(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c])
+            value = max(value, other)
         r.peaks[p] = value + shared.grid[p, 3]
         if r.peaks[p] > reference:
             reference, level = r.peaks[p], shared.grid[p, 0]

@@ -2,14 +2,15 @@
 
 Without noise: OMP → network → decode → later passes of the network → search, each step for the signals that the steps
 before did not solve, and a certificate at the end. An answer does not depend on the step that found it. With noise:
-network, OMP and VAMP suggest supports → search for the most probable one → probabilities → bounds if requested.
+network, OMP and VAMP suggest supports → search for the most probable one → probabilities → bounds if requested. Where
+nobody says whether there is noise, :mod:`maxsparse.recovery.unknown_noise` decides for every signal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +25,27 @@ from maxsparse.recovery.certificate import Certificates, certify_rows
 from maxsparse.recovery.decode import best_guess, decode_exact, fit_supports
 from maxsparse.recovery.law import Law, learn_law
 from maxsparse.recovery.noise import Noise
+from maxsparse.recovery.noise_level import Levels, noise_level
 from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
+from maxsparse.recovery.pooled_noise import evidence_by_level
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import SearchBudget, search
 from maxsparse.solvers import omp, vamp
 
-__all__ = ["Pipeline", "Scorer"]
+__all__ = ["LEAST_FOR_VAMP", "LEAST_MEASUREMENTS", "Found", "Look", "Pipeline", "Scorer"]
 
 NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
 MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes longer than the search
+LEAST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
+REFUTING_STARTS = 60  # climbs by which a given noise level is checked
+UNLIKELY = 0.5  # difference of log σ between a given level and the learned one, from which on evidence decides
+REFUTED = 4.0  # nats by which the learned one must be more probable
+LEARNED_STARTS = 60  # climbs at a level that was learned by a search of its own
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
-Scorer = Callable[[NDArray[np.float64], float], NDArray[Any]]
+# Of signals (N, n), and the standard deviation of their noise: one for all, or one each.
+Scorer = Callable[[NDArray[np.float64], Any], NDArray[Any]]
 
 
 @runtime_checkable
@@ -47,6 +56,36 @@ class LooksAgain(Protocol):
 
     def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[Any]:
         """Return scores (N, m) of signals (N, n), given the logits (N, m) of the failed pass."""
+
+
+class Found(NamedTuple):
+    """What the noisy road knows of some signals beyond a support."""
+
+    rows: NDArray[np.intp]  # (N,)
+    inclusion: NDArray[np.float64]  # (N, m)
+    mean: NDArray[np.float64]  # (N, m)
+    posterior: Posterior
+
+    def of(self, chosen: NDArray[np.bool_]) -> Found:
+        """Return some of the signals."""
+        return Found(self.rows[chosen], self.inclusion[chosen], self.mean[chosen], self.posterior[chosen])
+
+    @classmethod
+    def join(cls, parts: list[Found]) -> Found | None:
+        """Put signals behind each other."""
+        if not parts:
+            return None
+        rows, inclusion, mean, posteriors = zip(*parts, strict=True)
+        return cls(np.concatenate(rows), np.concatenate(inclusion), np.concatenate(mean), Posterior.join(posteriors))
+
+
+class Look(NamedTuple):
+    """How far signals have come on the exact road."""
+
+    scores: NDArray[Any]  # (N, m)
+    X: NDArray[np.float64]  # (N, m)
+    found: NDArray[np.bool_]  # (N,)
+    sets: NDArray[np.int64]  # (N,), that were searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +99,7 @@ class Pipeline:
         Of the same Φ, for the rounding of the data.
     scorer : Scorer
     noise : Noise
-        Its level; with 0, answers are exact.
+        Its level, known to be larger than 0 or 0; with 0, answers are exact.
     budget : SearchBudget
     seed : int
         Of the search.
@@ -85,93 +124,93 @@ class Pipeline:
     progress: bool = False
     law: Law | None = None
 
-    def __call__(self, Y: NDArray[np.float64], out: Recovery) -> Posterior | None:
-        """Recover signals (N, n); write to the arrays of `out`. Return the supports that were found, with noise."""
+    def __call__(self, Y: NDArray[np.float64], out: Recovery) -> Found | None:
+        """Recover signals (N, n); write to the arrays of `out`, and return what is known beyond them, with noise."""
         if self.noise.sigma > 0:
             return self.noisy(Y, out)
-        self.exact(Y, out)
-        out.confidence[:] = out.certified
-        found = np.flatnonzero(out.converged)
-        sizes = np.count_nonzero(out.coef, axis=1)
-        out.upper[found] = sizes[found]
-        out.lower[:] = np.where(out.certified, sizes, Y.any(axis=1))
-        return None
-
-    def exact(self, Y: NDArray[np.float64], out: Recovery) -> None:
-        """Find sparse answers that explain y to rounding, and certify them."""
-        hard = np.arange(len(Y))
-        if self.easy_first:
-            prepared: Any = self.prepared  # which solvers take, though they do not say so
-            X = omp(prepared, Y, precondition=True, noise=0.0).coef
-            certificates = self._certify(Y, X)
-            done = certificates.certified
-            easy, hard = np.flatnonzero(done), np.flatnonzero(~done)
-            out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
-            out.converged[easy], out.certified[easy] = True, True
-            out.argument[easy], out._waiting[easy] = certificates.argument[easy], 0
+        hard = self.easy(Y, out)
         if len(hard):
             self._exact_hard(Y[hard], hard, out)
+        self.bound_exact(Y, out, np.arange(len(Y)))
+        return None
+
+    def easy(self, Y: NDArray[np.float64], out: Recovery) -> NDArray[np.intp]:
+        """Answer the signals that OMP solves for certain; return the others."""
+        if not self.easy_first:
+            return np.arange(len(Y))
+        prepared: Any = self.prepared  # which solvers take, though they do not say so
+        X = omp(prepared, Y, precondition=True, noise=0.0).coef
+        certificates = self._certify(Y, X)
+        easy, hard = np.flatnonzero(certificates.certified), np.flatnonzero(~certificates.certified)
+        out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
+        out.converged[easy], out.certified[easy] = True, True
+        out.argument[easy], out._waiting[easy] = certificates.argument[easy], 0
+        return hard
 
     def _exact_hard(self, Y: NDArray[np.float64], rows: NDArray[np.intp], out: Recovery) -> None:
         """Let the network and the search find what OMP did not; write to these rows of `out`."""
-        scores, X, found, sets = self._look(Y)
-        left = self.budget
-        if self._passes:
-            left = replace(left, sets=max(0, left.sets - GLANCE))
-        self._search(Y, scores, X, found, sets, left)
-        certificates = self._certify(Y, X)
+        look = self.look(Y)
+        self.search(Y, look, self.after_glance())
+        self.write_exact(Y, look, rows, out)
+
+    def write_exact(self, Y: NDArray[np.float64], look: Look, rows: NDArray[np.intp], out: Recovery) -> None:
+        """Certify what was found, and write all to these rows of `out`."""
+        certificates = self._certify(Y, look.X)
         # Unsolved signals get a sparse guess from the scores, uncertified, with its residual.
-        still = np.flatnonzero(~found)
-        X[still] = best_guess(self.problem, Y[still], scores[still])
-        out.coef[rows], out.scores[rows] = X, scores
-        out.converged[rows], out.iterations[rows] = found, sets
+        still = np.flatnonzero(~look.found)
+        look.X[still] = best_guess(self.problem, Y[still], look.scores[still])
+        out.coef[rows], out.scores[rows] = look.X, look.scores
+        out.converged[rows], out.iterations[rows] = look.found, look.sets
         out.certified[rows], out.argument[rows] = certificates.certified, certificates.argument
-        out.residual[rows] = residual_norms(Y, self.problem.atoms, X)
+        out.residual[rows] = residual_norms(Y, self.problem.atoms, look.X)
+
+    def bound_exact(self, Y: NDArray[np.float64], out: Recovery, rows: NDArray[np.intp]) -> None:
+        """Write confidence and bounds of exact answers."""
+        sizes = np.count_nonzero(out.coef[rows], axis=1)
+        certified, found = out.certified[rows], out.converged[rows]
+        out.confidence[rows] = certified
+        out.upper[rows] = np.where(found, sizes, out.upper[rows])
+        out.lower[rows] = np.where(certified, sizes, Y[rows].any(axis=1))
 
     def scores(self, Y: NDArray[np.float64]) -> NDArray[Any]:
         """Return the scores (N, m) that the network gives signals (N, n) on the exact road."""
-        return self._look(Y)[0]
+        return self.look(Y).scores
 
     @property
     def _passes(self) -> int:
         return self.scorer.passes if isinstance(self.scorer, LooksAgain) else 0
 
-    def _look(
-        self, Y: NDArray[np.float64]
-    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
-        """Score and decode, pass after pass; return scores, coefficients, which are found, and the sets searched."""
+    def look(self, Y: NDArray[np.float64]) -> Look:
+        """Score and decode, pass after pass."""
         scores = np.asarray(self.scorer(Y, 0.0))
-        X, found = decode_exact(self.problem, Y, scores)
-        sets = np.zeros(len(Y), dtype=np.int64)
+        look = Look(scores, *decode_exact(self.problem, Y, scores), np.zeros(len(Y), dtype=np.int64))
         if isinstance(self.scorer, LooksAgain) and self._passes:
-            self._search(Y, scores, X, found, sets, SearchBudget(min(GLANCE, self.budget.sets)))
+            self.search(Y, look, SearchBudget(min(GLANCE, self.budget.sets)))
             for number in range(self.scorer.passes):
-                rest = np.flatnonzero(~found)
+                rest = np.flatnonzero(~look.found)
                 again = self.scorer.again(Y[rest], scores[rest], number)
                 finite = np.isfinite(again).all(axis=1, keepdims=True)  # extreme weights from a file may overflow
                 scores[rest] = np.where(finite, again, scores[rest])
-                X[rest], found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
-        return scores, X, found, sets
+                look.X[rest], look.found[rest] = decode_exact(self.problem, Y[rest], scores[rest])
+        return look
 
-    def _search(
-        self,
-        Y: NDArray[np.float64],
-        scores: NDArray[Any],
-        X: NDArray[np.float64],
-        found: NDArray[np.bool_],
-        sets: NDArray[np.int64],
-        budget: SearchBudget,
+    def after_glance(self) -> SearchBudget:
+        """Return the budget without the sets that :meth:`look` searches."""
+        return replace(self.budget, sets=max(0, self.budget.sets - GLANCE)) if self._passes else self.budget
+
+    def search(
+        self, Y: NDArray[np.float64], look: Look, budget: SearchBudget, among: NDArray[np.bool_] | None = None
     ) -> None:
-        """Search for the signals that are not found yet; write to X and `found` what is, and count the sets."""
-        rest = np.flatnonzero(~found)
+        """Search for the signals that are not found yet, or those `among` them; write to `look` what is found."""
+        rest = np.flatnonzero(~look.found if among is None else ~look.found & among)
         options: dict[str, Any] = {"budget": budget, "seed": self.seed, "progress": self.progress}
-        X[rest], found[rest], tested = search(self.problem, Y[rest], scores[rest], **options)
-        sets[rest] += tested
+        look.X[rest], look.found[rest], tested = search(self.problem, Y[rest], look.scores[rest], **options)
+        look.sets[rest] += tested
 
     def _certify(self, Y: NDArray[np.float64], X: FloatArray) -> Certificates:
         return certify_rows(self.problem, Y, X, self.prepared.spark)
 
-    def noisy(self, Y: NDArray[np.float64], out: Recovery) -> Posterior:
+    def noisy(self, Y: NDArray[np.float64], out: Recovery) -> Found | None:
         """Find the most probable support of every signal, and how probable it is."""
         L = self.noise.whitener
         changed = self.prepared if L is None else self.prepared.changed(L)
@@ -179,41 +218,85 @@ class Pipeline:
         scores, candidates = self._suggestions(changed, Z)
         parts = []
         for start in track(range(0, len(Y), NOISY_PIECE), "search", self.progress):
-            rows = slice(start, min(len(Y), start + NOISY_PIECE))
-            parts.append(
-                self._noisy_rows(changed, Y[rows], Z[rows], scores[rows], [c[rows] for c in candidates], rows, out)
-            )
-        out.scores[:] = scores
+            rows = np.arange(start, min(len(Y), start + NOISY_PIECE))
+            given, listed = np.full(len(rows), self.noise.sigma), tuple(c[rows] for c in candidates)
+            found = self.weigh(changed, Y[rows], Z[rows], scores[rows], given, listed, rows, out)
+            levels, wrong = self._refute(changed, Z[rows], scores[rows], out.coef[rows] != 0)
+            parts.append(found.of(~wrong))
+            if wrong.any():
+                parts.append(self.weigh_learned(changed, Y[rows][wrong], Z[rows][wrong], levels, rows[wrong], out))
         if self.prove > 0:
             self._bound(changed, Z, out)
-        return Posterior.join(parts)
+        return Found.join(parts)
 
-    def _noisy_rows(
+    def weigh(
         self,
         changed: Prepared,
         Y: FloatArray,
         Z: FloatArray,
         scores: NDArray[Any],
-        candidates: list[NDArray[np.bool_]],
-        rows: slice,
+        sigma: NDArray[np.float64],
+        candidates: tuple[NDArray[np.bool_], ...],
+        rows: NDArray[np.intp],
         out: Recovery,
-    ) -> Posterior:
+        *,
+        learned: bool = False,
+    ) -> Found:
+        """Search at the noise levels (N,); write to these rows of `out`. `learned`: from the same signals."""
         n, m = changed.shape
-        sigma, starts = self.noise.sigma, self._starts(changed)
-        answer = self._search_noisy(changed, Z, scores, candidates, self.law)
+        starts = min(self.starts(changed), LEARNED_STARTS) if learned else self.starts(changed)
+        answer = self._search_noisy(changed, Z, scores, sigma, candidates, self.law, starts=starts, learned=learned)
         support = answer.support()
         X = fit_supports(changed.plain.columns, Z, support)
-        out.coef[rows], out.residual[rows] = X, residual_norms(Y, self.problem.atoms, X)
-        out.explicit_mean[rows] = answer.mean / changed.norms  # type: ignore[index]  # blank(noisy=True) made it
-        out.explicit_inclusion[rows] = answer.inclusion  # type: ignore[index]
+        out.coef[rows], out.residual[rows], out.scores[rows] = X, residual_norms(Y, self.problem.atoms, X), scores
         out.confidence[rows], out.iterations[rows] = answer.probability[:, 0], answer.starts
         out.converged[rows] = answer.starts < max(1, starts)
-        inside = residual_norms(Z, changed.plain.columns, X) <= noise_radius(n, sigma)
+        radius = noise_radius(n, 1.0) * sigma
+        inside = residual_norms(Z, changed.plain.columns, X) <= radius
         out.upper[rows] = np.where(inside, np.count_nonzero(support, axis=1), m + 1)
-        out.lower[rows] = np.linalg.norm(Z, axis=1) > noise_radius(n, sigma)
-        return Posterior.of(answer.probability, answer.size, answer.atoms)
+        out.lower[rows], out.noise[rows] = np.linalg.norm(Z, axis=1) > radius, sigma
+        found = Posterior.of(answer.probability, answer.size, answer.atoms)
+        return Found(rows, answer.inclusion, answer.mean / changed.norms, found)
 
-    def _starts(self, changed: Prepared) -> int:
+    def weigh_learned(
+        self, changed: Prepared, Y: FloatArray, Z: FloatArray, levels: Levels, rows: NDArray[np.intp], out: Recovery
+    ) -> Found:
+        """Search with the network's scores at the levels found so far, which also finds better levels."""
+        n, m = changed.shape
+        if n * n * m > MOST_FOR_NETWORK:  # a pass of the network would take longer than the search
+            prepared: Any = changed
+            scores = vamp(prepared, Z).scores
+        else:
+            scores = np.asarray(self.scorer(np.asarray(Z, dtype=np.float64), np.sqrt(levels.variance)))
+        starts = self.starts(changed)
+        Q = changed.Phi / changed.norms
+        better = noise_level(Q, Z, scores, starts=starts, suggested=levels.support, seed=self.seed)
+        candidates, sigma = tuple(better.support.transpose(1, 0, 2)), np.sqrt(better.variance)
+        found = self.weigh(changed, Y, Z, scores, sigma, candidates, rows, out, learned=True)
+        out.iterations[rows] += levels.starts + better.starts
+        out.converged[rows] = better.starts < starts
+        return found
+
+    def _refute(
+        self, changed: Prepared, Z: FloatArray, scores: NDArray[Any], support: NDArray[np.bool_]
+    ) -> tuple[Levels, NDArray[np.bool_]]:
+        """Return for which signals the given noise level is refuted by a far more probable one, and these levels."""
+        n = changed.shape[0]
+        wrong = np.zeros(len(Z), dtype=bool)
+        Q = changed.Phi / changed.norms
+        options: dict[str, Any] = {"starts": min(REFUTING_STARTS, self.starts(changed)), "seed": self.seed}
+        levels = noise_level(Q, Z, scores, suggested=support[:, None], **options)
+        if n >= LEAST_MEASUREMENTS:
+            learned = np.sqrt(np.maximum(levels.variance, 1e-300))
+            far = (levels.variance > 0) & (np.abs(np.log(learned / self.noise.sigma)) > UNLIKELY)
+            for i in np.flatnonzero(far):
+                supports = np.concatenate([levels.support[i], support[i : i + 1]])[None]
+                at = evidence_by_level(Q, Z[i : i + 1], supports, np.array([self.noise.sigma, learned[i]]))[0]
+                wrong[i] = at[1] - at[0] > REFUTED
+        return levels.of(wrong), wrong
+
+    def starts(self, changed: Prepared) -> int:
+        """Return the number of climbs that the budget allows."""
         return climbs_of(self.budget.sets, self.budget.milliseconds, *changed.shape)
 
     def _search_noisy(
@@ -221,22 +304,15 @@ class Pipeline:
         changed: Prepared,
         Z: FloatArray,
         scores: NDArray[Any],
-        candidates: list[NDArray[np.bool_]],
+        sigma: Any,
+        candidates: tuple[NDArray[np.bool_], ...],
         law: Law | None,
-        evidence: bool = False,
+        **options: Any,
     ) -> Candidates:
-        """Search signals (N, n) in coordinates in which the noise is white."""
-        return noisy_search(
-            changed.Phi / changed.norms,
-            Z,
-            scores,
-            np.full(len(Z), self.noise.sigma**2),
-            starts=self._starts(changed),
-            candidates=tuple(candidates),
-            law=law,
-            seed=self.seed,
-            evidence=evidence,
-        )
+        """Search signals (N, n) in coordinates in which the noise is white, of level σ or one (N,) each."""
+        variance = np.broadcast_to(np.asarray(sigma, dtype=np.float64) ** 2, len(Z))
+        options = {"starts": self.starts(changed), **options, "candidates": candidates, "law": law, "seed": self.seed}
+        return noisy_search(changed.Phi / changed.norms, Z, scores, variance, **options)
 
     def learn(self, Y: NDArray[np.float64]) -> Law:
         """Learn from signals (N, n) how many nonzeros there are, how large, and of which shape."""
@@ -246,7 +322,9 @@ class Pipeline:
         scores, candidates = self._suggestions(changed, Z)
         n, m = changed.shape
         return learn_law(
-            lambda law, evidence: self._search_noisy(changed, Z, scores, candidates, law, evidence),
+            lambda law, evidence: self._search_noisy(
+                changed, Z, scores, self.noise.sigma, tuple(candidates), law, evidence=evidence
+            ),
             max(1, min(n - 1, m)),
         )
 
@@ -274,8 +352,7 @@ class Pipeline:
 
     def _bound(self, changed: Prepared, Z: FloatArray, out: Recovery) -> None:
         """Prove bounds on the number of nonzeros, and which answers are the only optimal ones."""
-        n = changed.shape[0]
-        radius = noise_radius(n, self.noise.sigma)
+        radius = noise_radius(changed.shape[0], 1.0) * out.noise
         bounds = prove(changed.Phi, Z, out.support, epsilon=radius, milliseconds=self.prove)
         out.lower[:], out.upper[:] = bounds.lower, np.minimum(bounds.upper, out.upper)
         same = (bounds.support == out.support).all(axis=1)

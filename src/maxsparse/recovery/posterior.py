@@ -81,15 +81,12 @@ class Posterior:
         """Put signals behind each other."""
         if not parts:
             return cls(np.zeros(1, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32))
-        first = [np.zeros(1, np.int64)]
-        begin = [np.zeros(1, np.int64)]
-        for part in parts:
-            first.append(part.first[1:] + first[-1][-1])
-            begin.append(part.begin[1:] + begin[-1][-1])
+        supports = np.concatenate([np.diff(part.first) for part in parts])
+        sizes = np.concatenate([np.diff(part.begin) for part in parts])
         return cls(
-            np.concatenate(first),
+            np.concatenate([[0], np.cumsum(supports)]),
             np.concatenate([part.probability for part in parts]),
-            np.concatenate(begin),
+            np.concatenate([[0], np.cumsum(sizes)]),
             np.concatenate([part.atoms for part in parts]),
         )
 
@@ -99,13 +96,9 @@ class Posterior:
     def __getitem__(self, rows: Any) -> Posterior:
         """Return the supports of some of the signals."""
         chosen = np.atleast_1d(np.arange(len(self))[rows])
-        return Posterior.join([self._one(int(i)) for i in chosen])
-
-    def _one(self, i: int) -> Posterior:
-        low, high = self.first[i], self.first[i + 1]
-        begin = self.begin[low : high + 1]
-        atoms = self.atoms[begin[0] : begin[-1]]
-        return Posterior(np.array([0, high - low]), self.probability[low:high], begin - begin[0], atoms)
+        supports, first = _ranges(self.first, chosen)
+        atoms, begin = _ranges(self.begin, supports)
+        return Posterior(first, self.probability[supports], begin, self.atoms[atoms])
 
     def alternatives(self, i: int) -> list[tuple[Support, float]]:
         """Return the supports of signal i with their probabilities, most probable first."""
@@ -146,6 +139,13 @@ class Posterior:
                     anchors.append(atom)
                 places[place][atom] = places[place].get(atom, 0.0) + probability / total
         return [_smallest(place, level) for place in places if sum(place.values()) > 0.5]
+
+
+def _ranges(bounds: NDArray[np.int64], chosen: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers in the chosen ranges bounds[i] to bounds[i + 1], one after the other, and the new bounds."""
+    counts = bounds[chosen + 1] - bounds[chosen]
+    new = np.concatenate([[0], np.cumsum(counts)])
+    return np.repeat(bounds[chosen] - new[:-1], counts) + np.arange(new[-1]), new
 
 
 def _matched(anchors: list[int], support: list[int], cosines: FloatArray) -> list[tuple[int, int]]:

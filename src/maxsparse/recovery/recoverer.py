@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from dataclasses import replace
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -28,17 +29,20 @@ from maxsparse._core.validation import (
 from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled_weights
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
-from maxsparse.recovery.answers import Recovery, Unscored, blank
+from maxsparse.recovery.answers import Beyond, Recovery, Unscored, blank
 from maxsparse.recovery.noise import Noise, check_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
-from maxsparse.recovery.posterior import Posterior
+from maxsparse.recovery.pooled_noise import pooled_level
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
+from maxsparse.recovery.unknown_noise import UnknownNoise
 
 __all__ = ["SparseRecoverer", "load"]
 
 KERNELS = 7  # that the first call compiles; with noise a few more
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
+FIT_SIGNALS, FIT_SUPPORTS = 500, 8  # from which a noise level is pooled: signals at most, and supports of each
+REFUTED_SHARE = 0.05  # of the signals: fewer that refute the given noise level are not worth a warning
 
 # Φ prepared, per recoverer. Not an attribute, so that copies, clones and pickles do not carry it.
 _kept: WeakKeyDictionary[SparseRecoverer, Prepared] = WeakKeyDictionary()
@@ -60,10 +64,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         training. Any other name in ``maxsparse.networks.NETWORKS`` (``"residual"``, ``"lstm"``, …) is trained for Φ by
         :meth:`fit`. Your own object returns scores (N, m), larger for more likely atoms; the search works best if they
         are log odds.
-    noise : float, ndarray of shape (n,) or (n, n), default=0.0
+    noise : "auto", float, ndarray of shape (n,) or (n, n), default="auto"
         Standard deviation of the noise on every measurement, one for each of them, or their covariance. With 0,
         answers are exact and can be certified. With noise, the answer is the most probable support, and its probability
-        is given.
+        is given. ``"auto"``: a signal that has an exact answer gets it, and its certificate; the noise level of any
+        other one is learned from it.
     budget : int or str, default="normal"
         Search effort for a signal that decoding did not solve: a number of information sets, ``"none"``, ``"fast"``,
         ``"normal"``, ``"thorough"``, or milliseconds per unsolved signal on average, such as ``"20ms"``. All but the
@@ -79,6 +84,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ----------
     n_features_in_ : int
         n, after :meth:`fit`.
+    noise_ : float
+        Noise level that all signals of :meth:`fit` share; 0 if most of them have exact answers: then every signal is
+        looked at by itself.
     trained_ : TrainedScores
         The trained network, after :meth:`fit` with a network other than ``"learned_sbl"``.
 
@@ -103,7 +111,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Phi: ArrayLike,
         *,
         network: Any = "learned_sbl",
-        noise: float | ArrayLike = 0.0,
+        noise: float | str | ArrayLike = "auto",
         budget: int | str = "normal",
         rtol: float | None = None,
         random_state: int = 0,
@@ -127,7 +135,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         Y : array-like of shape (N, n) or None, default=None
-            Signals, only checked: networks learn from signals drawn from Φ.
+            Signals from which, with ``noise="auto"``, their common noise level is learned; :meth:`recover` uses it from
+            then on. Networks learn from signals drawn from Φ.
         y : ignored
         minutes : float, default=0.0
             Training time; ``"learned_sbl"`` is fine-tuned on one core. After Ctrl-C it keeps the weights so far.
@@ -168,6 +177,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self.trained_ = train_scores(Phi, self.network, noise=noise, seed=self.random_state, **options)
         elif minutes > 0 or training:
             raise ValueError(f"your own network {self.network!r} cannot be trained here; train it before")
+        if checked is not None:
+            unknown = check_noise(self.noise, prepared.shape[0]).unknown
+            self.noise_ = self._pooled_noise(prepared, checked) if unknown else noise
         self.n_features_in_ = Phi.shape[0]
         return self
 
@@ -201,10 +213,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         signals = check_signals(checked, prepared.shape)
         N, m = len(signals), prepared.shape[1]
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
-        noise = check_noise(self.noise, prepared.shape[0])
-        result = blank(N, m, np.result_type(prepared.dtype, signals), name, noisy=noise.sigma > 0)
+        noise = self._noise(prepared)
+        result = blank(N, m, np.result_type(prepared.dtype, signals), name)
         prove = check_number(prove, "prove", low=0.0)
-        supports: list[Posterior] = []
+        beyond = Beyond(N, m, result.coef.dtype)
         size = max(1, CHUNK_BYTES // (8 * m))
         with threads(self.n_threads), compiling(KERNELS):
             options: dict[str, Any] = {"easy_first": easy_first, "prove": prove, "progress": progress}
@@ -217,9 +229,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 assert isinstance(part, Recovery)
                 found = pipeline(chunk, part)
                 if found is not None:
-                    supports.append(found)
+                    beyond.add(start + found.rows, found.inclusion, found.mean, found.posterior)
+        result = beyond.complete(result, prepared.cosines, always=noise.sigma > 0)
         if noise.sigma > 0:
-            return replace(result, posterior=Posterior.join(supports), _cosines=prepared.cosines)
+            self._warn_of_noise(result, noise)
         easy = np.flatnonzero(result._waiting >= 0)
         if not len(easy):
             return result
@@ -269,7 +282,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return scorer.arrays() if isinstance(scorer, LearnedScores | TrainedScores) else {}
 
     def _settings(self) -> dict[str, Any]:
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")}
+        settings = {
+            name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")
+        }
+        learned = float(getattr(self, "noise_", 0.0))
+        return settings | {"noise": learned} if isinstance(self.noise, str) and learned > 0 else settings
 
     def _prepared(self) -> Prepared:
         """Return Φ prepared: as for the last call, unless `Phi` holds other numbers now."""
@@ -281,9 +298,50 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _dictionary(self) -> ArrayLike:
         return self.Phi
 
+    def _noise(self, prepared: Prepared) -> Noise:
+        """Return what is known of the noise: what was given, or learned by :meth:`fit`."""
+        noise = check_noise(self.noise, prepared.shape[0])
+        pooled = float(getattr(self, "noise_", 0.0))
+        return Noise(pooled) if noise.unknown and pooled > 0 else noise
+
+    def _pooled_noise(self, prepared: Prepared, Y: FloatArray) -> float:
+        """Return one noise level for all signals; 0 if at least half of them have exact answers."""
+        chosen = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), FIT_SIGNALS)).astype(np.intp))
+        rows = np.array(Y[chosen], dtype=np.float64, order="C")
+        rows = rows[rows.any(axis=1)]
+        alone = SparseRecoverer(self.Phi, network=self.network, budget="fast", rtol=self.rtol, n_threads=self.n_threads)
+        alone.__dict__ |= {
+            name: value for name, value in self.__dict__.items() if name.endswith("_") and name[-2] != "_"
+        }
+        alone.__dict__.pop("noise_", None)
+        result = alone.recover(rows) if len(rows) else None
+        if result is None or 2 * np.count_nonzero(result.noise > 0) <= len(rows):
+            return 0.0
+        noisy = np.flatnonzero(result.noise > 0)
+        supports = np.zeros((len(noisy), FIT_SUPPORTS, prepared.shape[1]), dtype=bool)
+        for place, i in enumerate(noisy):
+            for c, (support, _) in enumerate(result.alternatives(int(i))[:FIT_SUPPORTS]):
+                supports[place, c, support] = True
+        return pooled_level(prepared.Phi / prepared.norms, rows[noisy], supports, result.noise[noisy])
+
+    def _warn_of_noise(self, result: Recovery, noise: Noise) -> None:
+        """Report a given noise level that the signals refute."""
+        wrong = result.noise != noise.sigma
+        if not np.count_nonzero(wrong) > REFUTED_SHARE * len(result):
+            return
+        typical = float(np.median(result.noise[wrong]))
+        level = f"{typical:.3g}" if noise.whitener is None else f"{typical:.3g} times the given one"
+        given = f"noise={noise.sigma:g}" if noise.whitener is None else "the given noise"
+        warnings.warn(
+            f"{given} does not fit {np.count_nonzero(wrong)} of {len(result)} signals: a level of about {level} is far "
+            "more probable there. Their answers and confidences are for the level learned from each of them "
+            "(result.noise). Pass the right level, or noise='auto'",
+            stacklevel=3,
+        )
+
     def _typical_noise(self, prepared: Prepared) -> float:
         """Return one standard deviation for training, whatever `noise` says of every measurement."""
-        noise = check_noise(self.noise, prepared.shape[0])
+        noise = self._noise(prepared)
         if noise.whitener is None:
             return noise.sigma
         return float(np.sqrt(np.mean(np.linalg.inv(noise.whitener.T @ noise.whitener).diagonal())))
@@ -300,7 +358,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if isinstance(scorer, LearnedScores):
             scorer.progress = progress
         search = check_budget(self.budget), check_integer(self.random_state, "random_state")
-        return Pipeline(prepared, problem, scorer, noise, *search, progress=progress, **options)
+        kind = UnknownNoise if noise.unknown else Pipeline
+        return kind(prepared, problem, scorer, noise, *search, progress=progress, **options)
 
     def _scorer_after(self, L: NDArray[np.float64], prepared: Prepared, scorer: Scorer) -> Scorer:
         """Return a scorer for signals Ly: learned SBL serves LΦ; others, made for Φ, get y back."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,23 +33,40 @@ __all__ = ["BUDGETS", "SearchBudget", "check_budget", "search"]
 BUDGETS = {"none": 0, "fast": 2_000, "normal": 150_000, "thorough": 1_000_000}
 ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
 LATER = 10_000
+USUAL_SIZE = 20 * 100  # a set takes time in proportion to nm
 CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are checked
 CLIP = 8.0
 
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """Search effort for an unsolved signal: a number of sets, and milliseconds on average."""
+    """Search effort for an unsolved signal: a number of sets, and milliseconds on average.
+
+    The first `skipped` rounds are left out: an earlier call made them. `rounds` is the number of rounds at most.
+    `named` is True for a name of `BUDGETS`, which stands for a time rather than a number of sets.
+    """
 
     sets: int
     milliseconds: float = np.inf
+    skipped: int = 0
+    rounds: int | None = None
+    named: bool = False
+
+    def fitting(self, n: int, m: int) -> SearchBudget:
+        """Return a budget that takes about as long for a dictionary of that size as this one does for 20×100."""
+        return replace(self, sets=int(self.sets * min(1.0, USUAL_SIZE / (n * m)))) if self.named else self
+
+    def first_rounds(self, n: int, m: int) -> int:
+        """Return the number of rounds, one at least, that a cheap first search makes."""
+        sets = np.cumsum(ROUNDS) * max(1.0, n * m / USUAL_SIZE)
+        return max(1, int(np.count_nonzero(sets <= sum(ROUNDS))))
 
 
 def check_budget(budget: Any) -> SearchBudget:
     """Read a budget: a number of sets, a name of `BUDGETS`, or a time such as ``"20ms"``."""
     if isinstance(budget, str):
         if budget in BUDGETS:
-            return SearchBudget(BUDGETS[budget])
+            return SearchBudget(BUDGETS[budget], named=True)
         time_match = re.fullmatch(r"(\d+(?:\.\d+)?) ?ms", budget)
         if time_match:
             return SearchBudget(10**12, float(time_match[1]))
@@ -104,9 +122,9 @@ def search(
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP) * sharpness
     deadline = time.monotonic() + 1e-3 * budget.milliseconds * len(Y)
     open_rows = np.flatnonzero(Y.any(axis=1))
-    for number, sets in enumerate(_rounds(budget.sets)):
+    for number, sets in islice(enumerate(_rounds(budget.sets)), budget.skipped, budget.rounds):
         # Every round starts over, so easy signals never wait for hard ones; the first uses the unchanged scores.
-        per_call = max(1, CALL // sets)
+        per_call = max(1, int(CALL / max(1.0, n * m / USUAL_SIZE)) // sets)
         pieces = [open_rows[start : start + per_call] for start in range(0, len(open_rows), per_call)]
         for rows in track(pieces, f"search, round {number + 1}", progress):
             if time.monotonic() > deadline:

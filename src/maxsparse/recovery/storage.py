@@ -20,7 +20,7 @@ from maxsparse.recovery.trained import TrainedScores, rebuild
 __all__ = ["Saved", "read", "write"]
 
 SETTINGS: dict[str, tuple[type, ...]] = {
-    "noise": (int, float),
+    "noise": (int, float, str),
     "budget": (int, str),
     "rtol": (int, float, type(None)),
     "random_state": (int,),
@@ -65,8 +65,8 @@ def read(path: str | os.PathLike[str]) -> Saved:
     if W.shape[1] != n or W.shape[0] > min(n, m) or D.shape != (m,) or not np.isfinite(D).all() or not (D > 0).all():
         raise ValueError(f"{source!r}: the preconditioner does not fit Phi of shape {(n, m)}")
     if "noise" in arrays:
-        check_noise(arrays["noise"], n)
         settings["noise"] = arrays["noise"]
+    check_noise(settings["noise"], n)
     weights = {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")}
     network = file.header.get("network")
     trained = None if network is None else rebuild(network, weights, (n, m), source)
