@@ -26,7 +26,8 @@ def write(path, image):
         Image.fromarray(image).save(path)
     else:
         stored = image[..., ::-1] if image.ndim == 3 else image
-        assert cv2.imwrite(str(path), np.ascontiguousarray(stored))
+        lossless = [cv2.IMWRITE_TIFF_COMPRESSION, 1] if path.suffix == ".tif" else []  # OpenCV 4: lossy for floats
+        assert cv2.imwrite(str(path), np.ascontiguousarray(stored), lossless)
 
 
 def make_folder(folder, images, suffix):
