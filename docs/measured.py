@@ -453,11 +453,108 @@ def structure_speed(results: dict[str, Any]) -> str:
     return f"{table(['', *kinds], rows)}\n\n{about}"
 
 
+def bounds_budgets(results: dict[str, Any]) -> str:
+    """Return what a budget proves, one line per problem and three budgets."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in results["budgets"]:
+        cells.setdefault(tuple(row[name] for name in ("Phi", "n", "m", "d", "snr")), []).append(row)
+    lines = []
+    for (kind, n, m, d, snr), rows in cells.items():
+        shown = [f"{row['lower']:.3g} / {row['lower equals upper']:.2f} / {row['optimal']:.2f}" for row in rows]
+        lines.append([f"{kind} {n}×{m}, {d} nonzeros, {snr} dB", *shown, f"{rows[-1]['ms']:,.0f} ms"])
+    budgets = [f"{row['budget']:,.0f} ms" for row in next(iter(cells.values()))]
+    about = (
+        "Mean lower bound / share of signals with lower = upper / share proven to be optimal, 20 signals each, true "
+        "support given, ε three standard deviations above the noise. Last column: processor time per signal that the "
+        "largest budget took. `python benchmarks/bounds.py budgets`."
+    )
+    return f"{table(['problem', *budgets, 'time'], lines)}\n\n{about}"
+
+
+def bounds_peers(results: dict[str, Any]) -> str:
+    """Return the times next to those of the peers, and whether the optima agree."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in results["peers"]:
+        names = ("Phi", "n", "m", "d", "snr", "amplitudes", "peer")
+        cells.setdefault(tuple(row[name] for name in names), []).append(row)
+    lines = []
+    for (kind, n, m, d, snr, amplitudes, peer), rows in cells.items():
+        problem = f"{kind} {n}×{m}, {d} nonzeros ({amplitudes}), {snr} dB"
+        proven = sum(row["peer_proven"] for row in rows)
+        theirs, ours = (max(row[name] for row in rows) for name in ("peer_seconds", "seconds"))
+        own = sum(row["proven"] for row in rows)
+        solved = f"{proven} of {len(rows)}"
+        lines.append([problem, peer, solved, f"{theirs:.3g} s", f"{own} of {len(rows)}", f"{ours:.3g} s"])
+    compared = [row for row in results["peers"] if row["peer_proven"]]
+    same = sum(row["same"] for row in compared)
+    header = ["problem", "peer", "peer proves", "slowest", "maxsparse proves lower = upper", "slowest"]
+    return f"{table(header, lines)}\n\nOptima that agree: {same} of the {len(compared)} that a peer proves."
+
+
+def bounds_false(results: dict[str, Any]) -> str:
+    """Return how many claims were checked and how many were false."""
+    counts = results["false"]
+    return (
+        f"Over {counts['problems']:,} small problems there were {counts['optimal']:,} claims of an optimum, of which "
+        f"{counts['false optimal']} were false, {counts['lower']:,} lower bounds above 0, of which "
+        f"{counts['false lower']} were false, and {counts['false upper']} false upper bounds. In "
+        f"{counts['rivals beyond the limit on terms']:,} cases a rival was excluded only because its terms exceed "
+        "10⁵ ‖y‖. `python benchmarks/bounds.py false --problems 100000`."
+    )
+
+
+TARGETS = {"found": "found", "search failures": "search failures", "confidence": "mean confidence"}
+
+
+def noise_cells(results: dict[str, Any]) -> str:
+    """Return what is found at which noise level, one line per cell."""
+    rows = []
+    for row in results["cells"]["rows"]:
+        kind, n, m, d, snr = row["cell"]
+        figures = [f"{row[name]:.3f}" for name in TARGETS]
+        error = f"{row['nmse of mean and coef'][0]:.1f} / {row['nmse of mean and coef'][1]:.1f}"
+        rows.append([f"{kind} {n}×{m}", str(d), f"{snr}", *figures, error, f"{row['milliseconds']:.1f}"])
+    header = ["Φ", "nonzeros", "SNR dB", *TARGETS.values(), "NMSE of `mean` / `coef`, dB", "processor ms"]
+    about = (
+        f"{results['cells']['rows'][0]['signals']:,} signals per line on fresh dictionaries, amplitudes ±U[0.1, 0.5], "
+        "σ given, default budget. A search failure is a wrong answer that is less probable than the true support. "
+        "`python benchmarks/noise.py cells`."
+    )
+    return f"{table(header, rows)}\n\n{about}"
+
+
+def noise_alista(results: dict[str, Any]) -> str:
+    """Return the public table of NA-ALISTA with our rows."""
+    published = results["alista"]["published"]
+    ours = {(row["snr"], row["size"]): row for row in results["alista"]["rows"]}
+    columns = list(ours)
+    rows = [[name, *("" if v is None else f"{v:.1f}" for v in values)] for name, values in published.items()]
+    for name, label in (
+        ("nmse of vamp", "`solvers.vamp`"),
+        ("nmse of coef", "`SparseRecoverer`, `coef`"),
+        ("nmse of mean", "**`SparseRecoverer`, `mean`**"),
+    ):
+        rows.append([label, *(f"{ours[c][name]:.1f}" for c in columns)])
+    rows.append(["processor ms per signal", *(f"{ours[c]['milliseconds']:.0f}" for c in columns)])
+    header = ["NMSE in dB", *(f"{snr} dB, N = {size}" for snr, size in columns)]
+    about = (
+        f"{results['alista']['rows'][0]['signals']:,} signals per cell: 250 measurements, Bernoulli(50/N) supports, "
+        "N(0, 1) amplitudes, noise relative to every signal. σ is given, the prior is not. Published rows: from the "
+        "NA-ALISTA paper, networks trained for this very Φ. `python benchmarks/noise.py alista`."
+    )
+    return f"{table(header, rows)}\n\n{about}"
+
+
 BENCHMARK_BLOCKS = {
+    "noise-cells": ("noise.json", noise_cells),
+    "noise-alista": ("noise.json", noise_alista),
     "doa": ("structure.json", doa),
     "positive": ("structure.json", positive),
     "nnls": ("structure.json", nnls),
     "structure-speed": ("structure.json", structure_speed),
+    "bounds-budgets": ("bounds.json", bounds_budgets),
+    "bounds-peers": ("bounds.json", bounds_peers),
+    "bounds-false": ("bounds.json", bounds_false),
     "choose": ("choose.json", choose),
     "big-data": ("big_data.json", big_data),
     "int-eight": ("export.json", int_eight),
