@@ -40,7 +40,7 @@ MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes long
 LEAST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
 REFUTING_STARTS = 60  # climbs by which a given noise level is checked
 UNLIKELY = 0.5  # difference of log σ between a given level and the learned one, from which on evidence decides
-REFUTED = 4.0  # nats by which the learned one must be more probable
+REFUTED = 8.0  # nats by which the learned one must be more probable
 LEARNED_STARTS = 60  # climbs at a level that was learned by a search of its own
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 

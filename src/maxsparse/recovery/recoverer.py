@@ -30,6 +30,7 @@ from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
 from maxsparse.recovery.answers import Beyond, Recovery, Unscored, blank
+from maxsparse.recovery.law import Law
 from maxsparse.recovery.noise import Noise, check_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
 from maxsparse.recovery.pooled_noise import pooled_level
@@ -42,6 +43,7 @@ __all__ = ["SparseRecoverer", "load"]
 KERNELS = 7  # that the first call compiles; with noise a few more
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
 FIT_SIGNALS, FIT_SUPPORTS = 500, 8  # from which a noise level is pooled: signals at most, and supports of each
+LAW_SIGNALS = 200  # from which a law is learned, at most
 REFUTED_SHARE = 0.05  # of the signals: fewer that refute the given noise level are not worth a warning
 
 # Φ prepared, per recoverer. Not an attribute, so that copies, clones and pickles do not carry it.
@@ -87,6 +89,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     noise_ : float
         Noise level that all signals of :meth:`fit` share; 0 if most of them have exact answers: then every signal is
         looked at by itself.
+    law_ : Law or None
+        What :meth:`fit` learned of the coefficients, with noise.
     trained_ : TrainedScores
         The trained network, after :meth:`fit` with a network other than ``"learned_sbl"``.
 
@@ -135,8 +139,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         Y : array-like of shape (N, n) or None, default=None
-            Signals from which, with ``noise="auto"``, their common noise level is learned; :meth:`recover` uses it from
-            then on. Networks learn from signals drawn from Φ.
+            Signals from which their common noise level is learned, with ``noise="auto"``, and, with noise, how many
+            nonzeros there are and how amplitudes are distributed; :meth:`recover` uses it from then on, which finds
+            more supports and makes confidence right on average over such signals. Networks learn from signals drawn
+            from Φ.
         y : ignored
         minutes : float, default=0.0
             Training time; ``"learned_sbl"`` is fine-tuned on one core. After Ctrl-C it keeps the weights so far.
@@ -180,6 +186,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if checked is not None:
             unknown = check_noise(self.noise, prepared.shape[0]).unknown
             self.noise_ = self._pooled_noise(prepared, checked) if unknown else noise
+            self.law_ = self._learned_law(prepared, checked)
         self.n_features_in_ = Phi.shape[0]
         return self
 
@@ -270,7 +277,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         scorer = self._scorer(prepared)
         if not isinstance(scorer, LearnedScores | TrainedScores):
             raise ValueError("your own network cannot be saved unless it is registered: the file holds no code")
-        storage.write(path, prepared, scorer, self._settings())
+        storage.write(path, prepared, scorer, self._settings(), getattr(self, "law_", None))
 
     def scorer(self) -> Scorer:
         """Return the scorer for Φ: ``scorer(Y, noise)`` returns scores (N, m) of float64 signals (N, n)."""
@@ -324,6 +331,17 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 supports[place, c, support] = True
         return pooled_level(prepared.Phi / prepared.norms, rows[noisy], supports, result.noise[noisy])
 
+    def _learned_law(self, prepared: Prepared, Y: FloatArray) -> Law | None:
+        """Return what signals say together about their coefficients, with noise."""
+        noise = self._noise(prepared)
+        if noise.unknown or noise.sigma == 0:
+            return None
+        self.law_ = None  # of an earlier fit
+        chosen = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), LAW_SIGNALS)).astype(np.intp))
+        with threads(self.n_threads):
+            pipeline = self._pipeline(prepared, Y.dtype, noise, progress=False)
+            return pipeline.learn(np.array(Y[chosen], dtype=np.float64, order="C"))
+
     def _warn_of_noise(self, result: Recovery, noise: Noise) -> None:
         """Report a given noise level that the signals refute."""
         wrong = result.noise != noise.sigma
@@ -359,7 +377,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             scorer.progress = progress
         search = check_budget(self.budget), check_integer(self.random_state, "random_state")
         kind = UnknownNoise if noise.unknown else Pipeline
-        return kind(prepared, problem, scorer, noise, *search, progress=progress, **options)
+        law: Law | None = getattr(self, "law_", None)
+        return kind(prepared, problem, scorer, noise, *search, progress=progress, law=law, **options)
 
     def _scorer_after(self, L: NDArray[np.float64], prepared: Prepared, scorer: Scorer) -> Scorer:
         """Return a scorer for signals Ly: learned SBL serves LΦ; others, made for Φ, get y back."""
@@ -459,4 +478,6 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     else:
         model.trained_ = saved.trained
     model.preconditioner_ = saved.preconditioner
+    if saved.law is not None:
+        model.law_ = saved.law
     return model

@@ -14,6 +14,7 @@ from maxsparse._core.prepared import Prepared
 from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.learned_sbl import LearnedScores, Weights
 from maxsparse.learned_sbl.spec import NAMES, check_weights
+from maxsparse.recovery.law import Law
 from maxsparse.recovery.noise import check_noise
 from maxsparse.recovery.trained import TrainedScores, rebuild
 
@@ -29,7 +30,11 @@ SETTINGS: dict[str, tuple[type, ...]] = {
 
 
 def write(
-    path: str | os.PathLike[str], prepared: Prepared, scorer: LearnedScores | TrainedScores, settings: dict[str, Any]
+    path: str | os.PathLike[str],
+    prepared: Prepared,
+    scorer: LearnedScores | TrainedScores,
+    settings: dict[str, Any],
+    law: Law | None = None,
 ) -> None:
     """Write a recoverer's arrays and settings atomically."""
     form = prepared.form()
@@ -38,6 +43,8 @@ def write(
     if np.ndim(settings["noise"]) > 0:  # of every measurement, or a covariance
         arrays["noise"] = np.asarray(settings["noise"], dtype=np.float64)
         settings = settings | {"noise": 1.0}
+    if law is not None:
+        arrays |= {"law.slab": np.array([law.slab]), "law.shapes": law.shapes, "law.sizes": law.sizes}
     modelfile.write(path, arrays, {"kind": "recoverer", "settings": settings, "network": scorer.header()})
 
 
@@ -49,6 +56,7 @@ class Saved(NamedTuple):
     settings: dict[str, Any]
     passes: tuple[Weights, ...]  # of learned SBL; none for another trained network
     trained: TrainedScores | None
+    law: Law | None
 
 
 def read(path: str | os.PathLike[str]) -> Saved:
@@ -71,7 +79,22 @@ def read(path: str | os.PathLike[str]) -> Saved:
     network = file.header.get("network")
     trained = None if network is None else rebuild(network, weights, (n, m), source)
     passes = _passes(weights, source) if trained is None else ()
-    return Saved(Phi, (W.astype(np.float64), D.astype(np.float64)), settings, passes, trained)
+    law = _law(arrays, (n, m), source) if "law.slab" in arrays else None
+    return Saved(Phi, (W.astype(np.float64), D.astype(np.float64)), settings, passes, trained, law)
+
+
+def _law(arrays: dict[str, NDArray[Any]], shape: tuple[int, int], source: str) -> Law:
+    """Return what was learned of the coefficients, if it fits Φ."""
+    slab, shapes, sizes = (arrays.get(f"law.{name}", np.empty(0)) for name in ("slab", "shapes", "sizes"))
+    n, m = shape
+    fits = (
+        slab.shape == (1,) and shapes.ndim == 2 and shapes.shape[1] == 3 and sizes.shape == (max(1, min(n - 1, m)) + 1,)
+    )
+    if not fits or not len(shapes) or not all(np.isfinite(array).all() for array in (slab, shapes, sizes)):
+        raise ValueError(f"{source!r}: the law of the coefficients does not fit Phi of shape {shape}")
+    if slab[0] < 0 or shapes[:, 1].min() < 0 or np.abs(shapes).max() > 700 or sizes.max() > 0:
+        raise ValueError(f"{source!r}: the law of the coefficients has values out of range")
+    return Law(float(slab[0]), shapes.astype(np.float64), sizes.astype(np.float64))
 
 
 def _passes(arrays: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]:
