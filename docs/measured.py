@@ -540,7 +540,8 @@ def noise_alista(results: dict[str, Any]) -> str:
     about = (
         f"{results['alista']['rows'][0]['signals']:,} signals per cell: 250 measurements, Bernoulli(50/N) supports, "
         "N(0, 1) amplitudes, noise relative to every signal. σ is given, the prior is not. Published rows: from the "
-        "NA-ALISTA paper, networks trained for this very Φ. `python benchmarks/noise.py alista`."
+        "NA-ALISTA paper, networks trained for this very Φ. Times on a busy machine. "
+        f"`python benchmarks/noise.py alista --signals {results['alista']['rows'][0]['signals']}`."
     )
     return f"{table(header, rows)}\n\n{about}"
 
