@@ -74,7 +74,7 @@ def test_to_npz(result, tmp_path):
 def test_a_recovery_says_what_it_is_and_keeps_all_of_it(result, tmp_path):
     values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
     known = {"argument": np.array(["spark", "", ""]), "confidence": np.array([1.0, 0.5, 0.0])}
-    bounds = {"lower": np.array([1, 1, 0]), "upper": np.array([1, 2, 4])}
+    bounds = {"lower": np.array([1, 1, 0]), "upper": np.array([1, 2, 4]), "noise": np.array([0.0, 0.1, 0.1])}
     noisy = {"explicit_mean": 2.0 * result.coef, "explicit_inclusion": np.full(result.coef.shape, 0.25)}
     recovery = Recovery(**values, **known, **bounds, **noisy, _waiting=np.full(3, -1))
     assert repr(recovery).startswith("Recovery(test: 3 signals")
@@ -85,7 +85,9 @@ def test_a_recovery_says_what_it_is_and_keeps_all_of_it(result, tmp_path):
         assert stored["argument"].tolist() == ["spark", "", ""]
         assert stored["confidence"].tolist() == [1.0, 0.5, 0.0]
         np.testing.assert_array_equal(stored["mean"], 2.0 * result.coef)
-        assert set(stored) == set(plain) | {"argument", "confidence", "lower", "upper", "mean", "inclusion"}
+        assert set(stored) == set(plain) | {
+            *("argument", "confidence", "lower", "upper", "noise", "mean", "inclusion"),
+        }
         assert set(plain) == {
             *("coef", "support", "scores", "residual", "certified", "iterations", "converged", "method"),
         }

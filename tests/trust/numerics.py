@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 import maxsparse as ms
+from maxsparse._core.registry import SOLVERS
 from maxsparse.solvers import METHODS
 
 
@@ -222,6 +223,11 @@ def run_solvers(Phi, Y):
             found[name] = solver(Phi, Y, sparsity=1, n_threads=1)
         except ValueError as error:
             messages[name] = str(error)
+    refused = {name for name, text in messages.items() if text.startswith(f"method '{name}' cannot take complex data")}
+    if refused and refused == set(messages):
+        assert sorted(found) == sorted(SOLVERS.able("complex")), f"some say they can, but do not: {messages}"
+        assert (found["exact"].residual <= 1e-9 * np.linalg.norm(Y, axis=1)).all()
+        raise ValueError(f"works with {', '.join(sorted(found))}; the others name these")
     if messages:
         assert len(set(messages.values())) == 1, f"the solvers do not agree: {messages}"
         assert not found, f"some solvers work, others do not: {sorted(found)}, {messages}"

@@ -35,6 +35,17 @@ def check_matrix(array: Any, name: str) -> FloatArray:
     return matrix
 
 
+def is_complex(array: Any) -> bool:
+    """Return whether something that may be an array, a tensor or a list holds complex numbers; False if unreadable."""
+    dtype = getattr(array, "dtype", None)
+    if dtype is not None:
+        return "complex" in str(dtype)
+    try:
+        return bool(np.iscomplexobj(np.asarray(array)))
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
 def check_array(array: Any, name: str, *, dimensions: tuple[int, ...] = (2,), complex_too: bool = True) -> Any:
     """Return `array` as a finite float or complex array, keeping single precision; copy only if needed."""
     if hasattr(array, "toarray"):  # scipy.sparse

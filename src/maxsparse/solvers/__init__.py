@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse._core.registry import SOLVERS
+from maxsparse._core.validation import is_complex
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition
 from maxsparse.solvers._contract import run as solve_in_batches
@@ -117,7 +118,7 @@ def _asked(Phi: ArrayLike, Y: ArrayLike, options: Mapping[str, Any]) -> list[str
     """Return the abilities that a call asks for; those that no method has are left to the checks of its arguments."""
     asked = [name for name in ("noise", "positive", "groups", "callback") if _given(options.get(name))]
     shape = getattr(Y, "shape", ())
-    asked += ["complex"] * (np.iscomplexobj(Phi) or np.iscomplexobj(Y)) + ["snapshots"] * (len(shape) == 3)
+    asked += ["complex"] * (is_complex(Phi) or is_complex(Y)) + ["snapshots"] * (len(shape) == 3)
     return [ability for ability in asked if SOLVERS.able(ability)]
 
 

@@ -22,7 +22,7 @@ from maxsparse._core.progress import track
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.structure import Structure, check_groups, check_structured
 from maxsparse._core.threads import over_slices, threads
-from maxsparse._core.validation import check_array, check_dictionary, check_integer, check_number, shape_of
+from maxsparse._core.validation import check_array, check_dictionary, check_integer, check_number, is_complex, shape_of
 from maxsparse.result import Result
 
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
@@ -167,7 +167,7 @@ def run(
 def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:
     """Check a problem, refuse what the method cannot do, and prepare Φ as methods see it."""
     known = Phi.Phi if isinstance(Phi, Prepared) else None
-    if method in SOLVERS and np.iscomplexobj(Y):  # before the error that positive= and complex data exclude each other
+    if method in SOLVERS and is_complex(Y):  # before the error that positive= and complex data exclude each other
         SOLVERS.require(method, "complex")
     dictionary, signals, structure = check_structured(
         Phi, Y, positive=options.positive, groups=options.groups, checked=known

@@ -6,8 +6,9 @@ import atexit
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor, distributed, nn
 from maxsparse._core.validation import check_integer
 
 __all__ = ["Processes", "ReproducibilityWarning", "pick_device", "share"]
+
+LEAVING_SECONDS = 5  # that a process waits for the others before it leaves
 
 
 class ReproducibilityWarning(UserWarning):
@@ -144,7 +147,10 @@ def share(made: int, size: int, rows: slice) -> slice:
 
 
 def _part() -> None:
-    """Leave the process group, if the caller has not done so."""
+    """Leave the process group, if the caller has not done so; together, or threads of the others would end abruptly."""
+    if distributed.is_initialized() and distributed.get_backend() == "gloo":
+        with suppress(RuntimeError):  # another process has ended already
+            distributed.monitored_barrier(timeout=timedelta(seconds=LEAVING_SECONDS))
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
