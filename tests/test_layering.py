@@ -15,7 +15,7 @@ ROOT = Path(maxsparse.__file__).parent
 # A part may import what stands on an earlier line, and itself. Parts on one line do not know each other.
 ORDER = [
     {"_core"},
-    {"files"},
+    {"files", "plotting"},
     {"dictionaries", "signals", "metrics", "result", "complex_data"},
     {"theory"},
     {"solvers"},
@@ -111,7 +111,17 @@ def test_import_is_light():
     assert not heavy & loaded
 
 
-CLASSICAL = ["complex_data", "dictionaries", "signals", "metrics", "theory", "solvers", "stereo", "recovery"]
+CLASSICAL = [
+    "complex_data",
+    "dictionaries",
+    "signals",
+    "metrics",
+    "theory",
+    "solvers",
+    "stereo",
+    "recovery",
+    "plotting",
+]
 
 
 @pytest.mark.parametrize("name", CLASSICAL)

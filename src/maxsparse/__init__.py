@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         export,
         metrics,
         networks,
+        plotting,
         recovery,
         signals,
         solvers,
@@ -54,6 +55,7 @@ __all__ = [
     "load",
     "metrics",
     "networks",
+    "plotting",
     "recovery",
     "signals",
     "solve",
@@ -66,8 +68,8 @@ __all__ = [
 
 # Imported on first use, so that `import maxsparse` takes milliseconds and never loads torch or numba.
 _MODULES = (
-    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "recovery", "signals", "solvers"),
-    *("stereo", "streaming", "theory", "training"),
+    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "plotting", "recovery"),
+    *("signals", "solvers", "stereo", "streaming", "theory", "training"),
 )
 _OBJECTS = {
     "Result": "maxsparse.result",

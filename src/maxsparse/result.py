@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from maxsparse._core.atomic import atomic_write
 from maxsparse._core.validation import FloatArray
 
 __all__ = ["Result"]
+
+SHOWN_SIGNALS, SHOWN_ATOMS = 8, 6  # in the table of a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +42,8 @@ class Result:
         True where the method met its stopping rule before `max_iter`.
     method : str
         Name of the method.
+    names : tuple of m str, or None
+        Names of the atoms, where Φ was a table or ``names=`` were given.
 
     Examples
     --------
@@ -60,6 +65,7 @@ class Result:
     method: str
     # None means: the magnitudes of coef, computed on first use, to save time for many signals.
     explicit_scores: FloatArray | None = None
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, value in self._stored().items():
@@ -68,6 +74,8 @@ class Result:
                 expected = self.coef.shape if name == "explicit_mean" else (len(self), self.coef.shape[-1])
             if name != "coef" and value.shape != expected:
                 raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} needs {expected}")
+        if self.names is not None and len(self.names) != self.coef.shape[-1]:
+            raise ValueError(f"there are {len(self.names)} names for {self.coef.shape[-1]} atoms")
 
     @cached_property
     def support(self) -> NDArray[np.bool_]:
@@ -109,6 +117,81 @@ class Result:
             f"{self.certified.sum()} certified)"
         )
 
+    def table(self, i: int = 0) -> list[dict[str, Any]]:
+        """Return the atoms in the support of signal i, largest score first: one dict per atom.
+
+        Parameters
+        ----------
+        i : int, default=0
+            Number of the signal.
+
+        Returns
+        -------
+        rows : list of dict
+            With the keys ``atom`` (number), ``name``, ``coef`` (of several snapshots, the root mean square) and, where
+            there are probabilities, ``inclusion``; ``pandas.DataFrame(rows)`` is a table.
+
+        Examples
+        --------
+        >>> import maxsparse as ms
+        >>> Phi = ms.dictionaries.gaussian(10, 3, rng=0)
+        >>> ms.solve(Phi, 2 * Phi.T[:1], method="omp", names=["a", "b", "c"]).table()
+        [{'atom': 0, 'name': 'a', 'coef': 2.0}]
+        """
+        part = self[i]
+        x = part.coef[0] if part.coef.ndim == 2 else np.sqrt(np.mean(np.abs(part.coef[0]) ** 2, axis=0))
+        inclusion = getattr(part, "inclusion", None)
+        atoms = np.flatnonzero(part.support[0])
+        rows = []
+        for j in atoms[np.argsort(-part._magnitudes()[0, atoms], kind="stable")]:
+            name = str(j) if self.names is None else self.names[j]
+            rows.append({"atom": int(j), "name": name, "coef": x[j].item()})
+            if inclusion is not None:
+                rows[-1]["inclusion"] = float(inclusion[0, j])
+        return rows
+
+    def plot(self, i: int = 0, *, truth: Any = None, axes: Any = None) -> Any:
+        """Draw the coefficients of signal i, see :func:`maxsparse.plotting.coefficients`.
+
+        Parameters
+        ----------
+        i : int, default=0
+            Number of the signal.
+        truth : array-like of shape (m,), (L, m) or None, default=None
+            True coefficients of this signal.
+        axes : matplotlib Axes or None, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        axes : matplotlib Axes
+        """
+        from maxsparse.plotting import coefficients
+
+        return coefficients(self, i, truth=truth, axes=axes)
+
+    def _repr_html_(self) -> str:
+        """Return the first signals as a small table, for notebooks."""
+        confidence = getattr(self, "confidence", None)
+        head = [
+            "signal",
+            "nonzeros",
+            "residual",
+            *([] if confidence is None else ["confidence"]),
+            "atoms: coefficients",
+        ]
+        rows = []
+        for i in range(min(len(self), SHOWN_SIGNALS)):
+            atoms = [f"{row['name']}: {row['coef']:.3g}" for row in self.table(i)]
+            more = f", … {len(atoms) - SHOWN_ATOMS} more" if len(atoms) > SHOWN_ATOMS else ""
+            cells = [f"{i}", f"{len(atoms)}", f"{self.residual[i]:.2g}"]
+            if confidence is not None:
+                cells.append("certified" if self.certified[i] else f"{confidence[i]:.2f}")
+            rows.append([*cells, ", ".join(atoms[:SHOWN_ATOMS]) + more])
+        lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+        lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+        return f"<p>{escape(repr(self))}</p><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
     def to_npz(self, path: str | os.PathLike[str]) -> None:
         """Write every array to a compressed .npz file, atomically.
 
@@ -120,6 +203,8 @@ class Result:
         names = {name.removeprefix("explicit_") for name in self._stored() if name[0] != "_"}  # a subclass's too
         with atomic_write(path) as stream:
             arrays = {name: getattr(self, name) for name in sorted(names | {"support", "scores"})}
+            if self.names is not None:
+                arrays["names"] = np.array(self.names)
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:

@@ -127,7 +127,8 @@ def test_with_noise_nothing_is_certified_but_right_answers_have_confidence():
 def test_conventions_of_scikit_learn(Phi, batch):
     X, Y = batch
     model = ms.SparseRecoverer(Phi, budget="fast", random_state=3)
-    assert set(model.get_params()) == {"Phi", "network", "noise", "budget", "rtol", "random_state", "n_threads"}
+    known = {"Phi", "network", "noise", "budget", "rtol", "random_state", "names", "n_threads"}
+    assert set(model.get_params()) == known
     copy = clone(model)
     assert copy.budget == "fast"
     assert model.fit(Y) is model

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from maxsparse.experiments.data import Data, Series
+from maxsparse.plotting import curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["accuracy_axes", "draw_series", "legend_below", "two_panels"]
 
-MARKERS = "osv^D<>pP*X"
 # A method has the colour of its family in every figure; whitened forms are dashed.
 COLOURS = {
     "ista": "navy",
@@ -35,12 +33,7 @@ COLOURS = {
 
 def draw_series(axes: Axes, series: Series, label: str, **style: Any) -> None:
     """Draw means with a band of one standard deviation."""
-    marker = MARKERS[len(axes.get_lines()) % len(MARKERS)]
-    style = {"marker": marker, "markersize": 4, "linewidth": 1.4, **style}
-    (line,) = axes.plot(series.x, series.mean, label=label, **style)
-    if np.any(series.spread > 0):
-        low, high = series.mean - series.spread, series.mean + series.spread
-        axes.fill_between(series.x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    curve(axes, series.x, series.mean, series.spread, label=label, **style)
 
 
 def method_style(method: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _solver(
     def recover(problem: Problem, Y: FloatArray) -> Result:
         from maxsparse.solvers import solve  # compiled code: loaded only when used
 
-        more = {"noise": problem.noise} if problem.noise else {}
+        more: dict[str, Any] = {"noise": problem.noise} if problem.noise else {}
         sparsity = problem.sparsity if with_sparsity else None
         return solve(problem.dictionary, Y, method=method, sparsity=sparsity, precondition=whitened, **options, **more)
 

@@ -128,12 +128,13 @@ class Recovery(Result):
         Returns
         -------
         sets : list of CredibleSet
-            Each with ``atoms``, most probable first, and their ``probability``.
+            Each with ``atoms``, most probable first, their ``probability`` and, if atoms have names, ``names``.
         """
         i = self._signal(i)
         if self.posterior is None or self._cosines is None:
-            return [CredibleSet(np.array([j]), np.array([self.confidence[i]])) for j in np.flatnonzero(self.support[i])]
-        return self.posterior.credible_sets(i, self._cosines(), level)
+            used = np.flatnonzero(self.support[i])
+            return [CredibleSet(np.array([j]), np.array([self.confidence[i]])).named(self.names) for j in used]
+        return [found.named(self.names) for found in self.posterior.credible_sets(i, self._cosines(), level)]
 
     def _signal(self, i: int) -> int:
         if not -len(self) <= i < len(self):
@@ -162,7 +163,7 @@ class _Fixed(NamedTuple):
         return self.matrix
 
 
-def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
+def blank(N: int, m: int, dtype: Any, method: str, names: tuple[str, ...] | None = None) -> Recovery:
     """Return an answer of N signals and m atoms that is still to be written."""
     return Recovery(
         coef=np.zeros((N, m), dtype=dtype),
@@ -171,6 +172,7 @@ def blank(N: int, m: int, dtype: Any, method: str) -> Recovery:
         converged=np.zeros(N, dtype=bool),
         certified=np.zeros(N, dtype=bool),
         method=method,
+        names=names,
         explicit_scores=np.zeros((N, m), dtype=np.float32),
         argument=np.full(N, "", dtype="U7"),
         confidence=np.zeros(N),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,21 @@ class CredibleSet:
         Most probable first.
     probability : ndarray
         Of each of them to be the one.
+    names : tuple of str or None
+        Of the atoms, if they have names.
     """
 
     atoms: Support
     probability: NDArray[np.float64]
+    names: tuple[str, ...] | None = None
+
+    def named(self, names: tuple[str, ...] | None) -> CredibleSet:
+        """Return this set with its part of the names (m,) of all atoms."""
+        return self if names is None else replace(self, names=tuple(names[a] for a in self.atoms))
 
     def __repr__(self) -> str:
-        return f"CredibleSet({', '.join(f'{a}: {p:.2f}' for a, p in zip(self.atoms, self.probability, strict=True))})"
+        shown = zip(self.names or self.atoms, self.probability, strict=True)
+        return f"CredibleSet({', '.join(f'{a}: {p:.2f}' for a, p in shown)})"
 
 
 @dataclass(frozen=True, eq=False)

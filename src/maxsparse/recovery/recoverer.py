@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 
 from maxsparse._core.compiled import compiling
+from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Prepared
 from maxsparse._core.progress import track
 from maxsparse._core.threads import threads
@@ -79,6 +80,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Relative rounding error of the data. None: that of the dtype of Φ, or of Y if it is coarser.
     random_state : int, default=0
         Seed of the search.
+    names : iterable of m str or None, default=None
+        Names of the atoms, for tables and plots of the result and :meth:`get_feature_names_out`. None: the columns of
+        Φ if it is a table (DataFrame). The index of such a Φ names the measurements, and the columns of a table Y are
+        brought into that order.
     n_threads : int or None, default=None
         Number of threads; None uses all cores. Answers do not depend on it.
 
@@ -119,6 +124,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         budget: int | str = "normal",
         rtol: float | None = None,
         random_state: int = 0,
+        names: Any = None,
         n_threads: int | None = None,
     ) -> None:
         self.Phi = Phi
@@ -127,6 +133,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.budget = budget
         self.rtol = rtol
         self.random_state = random_state
+        self.names = names
         self.n_threads = n_threads
 
     def fit(
@@ -221,7 +228,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         N, m = len(signals), prepared.shape[1]
         name = self.network if isinstance(self.network, str) else type(self.network).__name__
         noise = self._noise(prepared)
-        result = blank(N, m, np.result_type(prepared.dtype, signals), name)
+        result = blank(N, m, np.result_type(prepared.dtype, signals), name, atom_names(self.Phi, self.names))
         prove = check_number(prove, "prove", low=0.0)
         beyond = Beyond(N, m, result.coef.dtype)
         size = max(1, CHUNK_BYTES // (8 * m))
@@ -277,7 +284,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         scorer = self._scorer(prepared)
         if not isinstance(scorer, LearnedScores | TrainedScores):
             raise ValueError("your own network cannot be saved unless it is registered: the file holds no code")
-        storage.write(path, prepared, scorer, self._settings(), getattr(self, "law_", None))
+        names = {"atoms": atom_names(self.Phi, self.names), "measurements": self._measurement_names()}
+        storage.write(path, prepared, scorer, self._settings(), getattr(self, "law_", None), names)
 
     def scorer(self) -> Scorer:
         """Return the scorer for Φ: ``scorer(Y, noise)`` returns scores (N, m) of float64 signals (N, n)."""
@@ -290,7 +298,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _settings(self) -> dict[str, Any]:
         settings = {
-            name: value for name, value in self.get_params(deep=False).items() if name not in ("Phi", "network")
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in ("Phi", "network", "names")
         }
         learned = float(getattr(self, "noise_", 0.0))
         return settings | {"noise": learned} if isinstance(self.noise, str) and learned > 0 else settings
@@ -320,7 +330,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         alone.__dict__ |= {
             name: value for name, value in self.__dict__.items() if name.endswith("_") and name[-2] != "_"
         }
-        alone.__dict__.pop("noise_", None)
+        for name in ("noise_", "feature_names_in_"):  # the rows that follow are arrays
+            alone.__dict__.pop(name, None)
         result = alone.recover(rows) if len(rows) else None
         if result is None or 2 * np.count_nonzero(result.noise > 0) <= len(rows):
             return 0.0
@@ -389,6 +400,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included."""
+        names = self._measurement_names()
+        Y = in_order(Y, names)
         options: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": True, "estimator": self}
         options |= {"ensure_all_finite": False, "ensure_min_samples": 1 if reset else 0, "input_name": "Y"}
         try:
@@ -401,8 +414,29 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 words = "; Reshape your data" if "Reshape your data" in str(error) else ""
                 raise ValueError(f"{better}{words}") from error
             raise
-        validate_data(self, Y, reset=reset, skip_check_array=True)
+        compared = names is not None and not reset and not hasattr(self, "feature_names_in_")
+        validate_data(self, checked if compared else Y, reset=reset, skip_check_array=True)
         return cast(FloatArray, checked)
+
+    def _measurement_names(self) -> tuple[str, ...] | None:
+        """Return the names of the measurements: the index of Φ, or what the file of a saved recoverer holds."""
+        return cast("tuple[str, ...] | None", getattr(self, "measurements_", None) or measurement_names(self.Phi))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the atoms, which are the columns of what :meth:`transform` returns.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of m str
+        """
+        names = atom_names(self.Phi, self.names)
+        if names is None:
+            return cast("NDArray[Any]", super().get_feature_names_out(input_features))
+        return np.array(names, dtype=object)
 
     @property
     def _n_features_out(self) -> int:
@@ -471,7 +505,9 @@ def load(path: str | os.PathLike[str]) -> SparseRecoverer:
     """
     saved = storage.read(path)
     network = "learned_sbl" if saved.trained is None else saved.trained.network.name
-    model = SparseRecoverer(saved.Phi, network=network, **saved.settings)
+    model = SparseRecoverer(saved.Phi, network=network, names=saved.names["atoms"], **saved.settings)
+    if saved.names["measurements"] is not None:
+        model.measurements_ = tuple(saved.names["measurements"])
     if saved.trained is None:
         model.weights_, *later = saved.passes
         model.later_weights_ = tuple(later)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ def write(
     scorer: LearnedScores | TrainedScores,
     settings: dict[str, Any],
     law: Law | None = None,
+    names: Mapping[str, tuple[str, ...] | None] | None = None,
 ) -> None:
     """Write a recoverer's arrays and settings atomically."""
     form = prepared.form()
@@ -45,7 +47,9 @@ def write(
         settings = settings | {"noise": 1.0}
     if law is not None:
         arrays |= {"law.slab": np.array([law.slab]), "law.shapes": law.shapes, "law.sizes": law.sizes}
-    modelfile.write(path, arrays, {"kind": "recoverer", "settings": settings, "network": scorer.header()})
+    header = {"kind": "recoverer", "settings": settings, "network": scorer.header()}
+    known = {axis: list(found) for axis, found in (names or {}).items() if found is not None}
+    modelfile.write(path, arrays, header | ({"names": known} if known else {}))
 
 
 class Saved(NamedTuple):
@@ -57,6 +61,7 @@ class Saved(NamedTuple):
     passes: tuple[Weights, ...]  # of learned SBL; none for another trained network
     trained: TrainedScores | None
     law: Law | None
+    names: dict[str, list[str] | None]  # of "atoms" and "measurements"
 
 
 def read(path: str | os.PathLike[str]) -> Saved:
@@ -80,7 +85,30 @@ def read(path: str | os.PathLike[str]) -> Saved:
     trained = None if network is None else rebuild(network, weights, (n, m), source)
     passes = _passes(weights, source) if trained is None else ()
     law = _law(arrays, (n, m), source) if "law.slab" in arrays else None
-    return Saved(Phi, (W.astype(np.float64), D.astype(np.float64)), settings, passes, trained, law)
+    return Saved(
+        Phi,
+        (W.astype(np.float64), D.astype(np.float64)),
+        settings,
+        passes,
+        trained,
+        law,
+        _names(file.header, (n, m), source),
+    )
+
+
+def _names(header: dict[str, Any], shape: tuple[int, int], source: str) -> dict[str, list[str] | None]:
+    """Return the names of atoms and measurements, None where there are none."""
+    given = header.get("names", {})
+    names: dict[str, list[str] | None] = {"measurements": None, "atoms": None}
+    if not isinstance(given, dict) or not set(given) <= set(names):
+        raise ValueError(f"{source!r}: names must be those of atoms and measurements")
+    for (axis, _), count in zip(names.items(), shape, strict=True):
+        found = given.get(axis)
+        if found is not None:
+            if not isinstance(found, list) or len(found) != count or not all(isinstance(name, str) for name in found):
+                raise ValueError(f"{source!r}: {axis} must have {count} names")
+            names[axis] = found
+    return names
 
 
 def _law(arrays: dict[str, NDArray[Any]], shape: tuple[int, int], source: str) -> Law:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxsparse._core.names import atom_names
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.validation import is_complex
 from maxsparse.result import Result
@@ -71,6 +73,7 @@ def solve(
     *,
     sparsity: int | None = None,
     precondition: Precondition = False,
+    names: Iterable[Any] | None = None,
     **options: Any,
 ) -> Result:
     """Recover sparse signals with the method of that name.
@@ -89,6 +92,9 @@ def solve(
     precondition : bool or (W, D), default=False
         Whiten the problem first, see :func:`maxsparse.theory.precondition`. With noise on Y, set ``noise=``,
         otherwise whitening amplifies it.
+    names : iterable of m str or None, default=None
+        Names of the atoms, for tables and plots of the result. A table (DataFrame) Φ brings them as its columns; its
+        index names the measurements, and the columns of a table Y are then brought into that order.
     **options
         Other options of the method, for example ``noise=``, ``tol=``, ``max_iter=``, ``n_threads=``.
 
@@ -110,8 +116,9 @@ def solve(
     for ability in _asked(Phi, Y, options):
         SOLVERS.require(method, ability)
     SOLVERS.check_options(method, options, skip=2)
+    named = None if names is None else atom_names(Phi, names)
     result: Result = solver(Phi, Y, sparsity=sparsity, precondition=precondition, **options)
-    return result
+    return result if named is None else replace(result, names=named)
 
 
 def _asked(Phi: ArrayLike, Y: ArrayLike, options: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core import joint
 from maxsparse._core.compiled import compiling, kernel
 from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
+from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Form, Prepared, noise_levels
 from maxsparse._core.progress import track
 from maxsparse._core.registry import SOLVERS
@@ -118,6 +119,7 @@ def run(
     options : what every solver takes.
     keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
     """
+    Y = in_order(Y, measurement_names(Phi))
     prepared, data, structure = _checked(method, Phi, Y, options)
     noise = check_number(options.noise, "noise", low=0.0)
     if keep is not None:
@@ -161,7 +163,8 @@ def run(
             if keep is not None:
                 joint.keep_largest(signals, atoms, coef, structure, keep)
             residual = joint.residual_norms(signals, atoms, coef)
-    return Result(given(coef, slice(None)), residual, iterations, converged, np.zeros(N, dtype=bool), method)
+    whole, certified = given(coef, slice(None)), np.zeros(N, dtype=bool)
+    return Result(whole, residual, iterations, converged, certified, method, names=atom_names(Phi))
 
 
 def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:
