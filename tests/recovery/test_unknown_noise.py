@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal
 import maxsparse as ms
 from maxsparse.recovery._free import Free, climb_free, settle_free, start_free
 from maxsparse.recovery._sweep import make_sweep
-from maxsparse.recovery.noise_level import noise_level, size_prior
+from maxsparse.recovery.law import wide_law
+from maxsparse.recovery.noise_level import noise_level
 
 
 def noisy(kind, d, snr, count, shape=(20, 100), seed=1):
@@ -25,7 +26,7 @@ def noisy(kind, d, snr, count, shape=(20, 100), seed=1):
 def free_of(Phi, y, most):
     spectrum, basis = np.linalg.eigh(Phi @ Phi.T)
     m = Phi.shape[1]
-    return Free(Phi.T @ y, np.zeros(m), size_prior(m, most), spectrum, (y @ basis) ** 2, float(y @ y))
+    return Free(Phi.T @ y, np.zeros(m), wide_law(1.0, most).prior(m), spectrum, (y @ basis) ** 2, float(y @ y))
 
 
 def closed_form(Phi, y, S, ratio, most):

@@ -20,20 +20,22 @@ from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import PATIENCE, SAME, SURE, Pool, Task, climb, draw_start, make_pool, start_from
 from maxsparse.recovery._free import Free, dense_evidence, keep_free, settle_free, start_free
+from maxsparse.recovery._probabilities import POOL
 from maxsparse.recovery._sweep import Sweep, make_sweep
 from maxsparse.recovery._tableau import random_below, start_random
+from maxsparse.recovery.law import wide_law
 from maxsparse.recovery.noisy_search import (
     BEYOND_CHANCE,
     CLIP,
     LARGEST,
-    POOL,
     SHARPNESS,
     SMALLEST,
+    Signals,
     most_atoms,
     promising,
 )
 
-__all__ = ["LISTED", "Levels", "noise_level", "size_prior"]
+__all__ = ["LISTED", "Levels", "noise_level"]
 
 RUNGS: NDArray[np.float64] = 0.25 * 4.0 ** -np.arange(
     10.0
@@ -79,22 +81,6 @@ class Shared(NamedTuple):
     rungs: NDArray[np.float64]  # (R,)
 
 
-class Signals(NamedTuple):
-    """What belongs to each of N signals."""
-
-    Z: NDArray[np.float64]  # (N, n)
-    B: NDArray[np.float64]  # (N, m), ZQ
-    energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises QQᵀ
-    odds: NDArray[np.float64]  # (N, m)
-    suggested: NDArray[np.bool_]  # (N, C, m), supports to begin with
-
-
-def size_prior(m: int, most: int) -> NDArray[np.float64]:
-    """Return the log probability of one support of each size 0..most, sizes being equally likely."""
-    choices = [math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1) for k in range(most + 1)]
-    return -np.array(choices) - math.log(most + 1)
-
-
 def noise_level(
     Q: FloatArray,
     Z: FloatArray,
@@ -134,7 +120,7 @@ def noise_level(
     signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, first)
     whole = m <= most_atoms(n)
     G = np.ascontiguousarray(atoms.T @ atoms) if whole else atoms
-    shared = Shared(G, size_prior(m, most), np.maximum(spectrum, 0.0), RUNGS)
+    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS)
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     over_slices(_level_rows if whole else _restricted_rows, N, shared, signals, starts, np.uint64(seed), out)
     return out

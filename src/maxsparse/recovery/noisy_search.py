@@ -1,10 +1,10 @@
 r"""Search with noise: the most probable support of every signal, and how probable it and its rivals are.
 
 The posterior of a support S of size k is :math:`p(S \mid y) \propto N(y; 0, \sigma^2 I + \delta\Phi_S\Phi_S^\top) /
-\binom{m}{k}`: all sizes are equally likely, and all supports of one size. The slab's variance δ is learned for every
-signal, and integrated over where probabilities are given. Climbs from starts that the network's scores suggest
-(:mod:`maxsparse.recovery._climb`) find the supports, best-first enumeration around them
-(:mod:`maxsparse.recovery._neighbours`) the probabilities.
+\binom{m}{k} \, p(k)`: all supports of one size are equally likely, and what is expected of sizes and amplitudes is a
+:class:`maxsparse.recovery.law.Law`. The slab's variance δ is learned for every signal. Climbs from starts that the
+network's scores suggest (:mod:`maxsparse.recovery._climb`) find the supports; their probabilities are averages over
+slabs (:mod:`maxsparse.recovery._probabilities`).
 """
 
 from __future__ import annotations
@@ -20,29 +20,24 @@ from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.recovery._chain import Chain, begin, jump, list_jumps, make_chain, note_time
-from maxsparse.recovery._climb import Pool, Task, climb, drop_below, keep, make_pool, search_signal, start_from
-from maxsparse.recovery._neighbours import Mass, forget, make_mass, weigh
-from maxsparse.recovery._shapes import settle
-from maxsparse.recovery._sweep import Sweep, make_sweep
-from maxsparse.recovery._tableau import random_unit, start_random
+from maxsparse.recovery._climb import Pool, Task, climb, drop_below, keep, search_signal, start_from
+from maxsparse.recovery._neighbours import Mass
+from maxsparse.recovery._probabilities import KEPT, Slabs, Work, average, make_room
+from maxsparse.recovery._sweep import Sweep
+from maxsparse.recovery._tableau import start_random
 from maxsparse.recovery.law import Law, usual_law
 
-__all__ = ["Candidates", "climbs_of", "most_atoms", "noisy_search", "promising"]
+__all__ = ["Candidates", "Signals", "climbs_of", "most_atoms", "noisy_search", "promising"]
 
-POOL = 16  # local optima that a search remembers
-KEPT = 64  # most probable supports that are reported
 EXPANSIONS = (2, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
 STEPS, STEP_WORK = (100, 200), 2_000_000  # of a chain, likewise
-COMPLETE = 0.7  # share of the probability whose neighbours were all counted that makes a chain needless
 MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
 SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 CLIMB_NANOSECONDS = 5.0  # of one climb, per measurement and atom, on a quiet machine
 MANY = 64  # measurements beyond which a climb, which then goes through more atoms, takes longer in proportion
-IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
 OUT_OF_REACH = 20.0  # nats below the best of what was met, beyond which no other slab makes a support probable
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
@@ -67,26 +62,6 @@ class Signals(NamedTuple):
     energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises QQᵀ
     odds: NDArray[np.float64]  # (N, m)
     suggested: NDArray[np.bool_]  # (N, C, m), supports to begin with
-
-
-class Work(NamedTuple):
-    """How much is spent on probabilities."""
-
-    expansions: int
-    steps: int
-
-
-class Room(NamedTuple):
-    """Memory for one signal at a time."""
-
-    s: Sweep
-    pool: Pool
-    mass: Mass
-    aside: Mass
-    chain: Chain
-    inclusion: NDArray[np.float64]  # (m,)
-    mean: NDArray[np.float64]  # (m,)
-    peaks: NDArray[np.float64]  # (P,), log posterior of the best support by noise level and slab
 
 
 class Out(NamedTuple):
@@ -315,9 +290,8 @@ def _search_rows(
 ) -> None:
     N, m = signals.B.shape
     n, most = signals.Z.shape[1], shared.prior.shape[0] - 1
-    s, pool, mass = make_sweep(m, most + 1), make_pool(POOL, most), make_mass(m, most, KEPT)
-    aside, chain = make_mass(m, most, KEPT), make_chain(m, most)
-    room = Room(s, pool, mass, aside, chain, np.empty(m), np.empty(m), np.empty(len(shared.grid)))
+    room = make_room(m, most, len(shared.grid))
+    s, pool = room.s, room.pool
     state, soft = np.empty(1, np.uint64), np.empty(m)
     sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
     for row in range(piece, N, pieces):
@@ -329,8 +303,9 @@ def _search_rows(
         out.level[row, 1] = _slab_of(s, pool, task, shared.G)
         drop_below(pool, OUT_OF_REACH)
         slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]
-        _average(room, task, shared, slab, work, state, out, row)
-        _write(mass, out, row)
+        slabs = Slabs(n, shared.grid, slab)
+        out.share[row] = average(room, task, shared.G, slabs, work, state, out.evidence[row])
+        _write(room.mass, out, row)
 
 
 @kernel()
@@ -395,105 +370,6 @@ def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
         total += s.u[i] * s.u[i] + s.t[i]
     mean: float = total / (1.0 + s.size[0])
     return mean
-
-
-@kernel()
-def _at(task: Task, shared: Shared, slab: float, p: int) -> Task:
-    """Return the task at the p-th noise level and slab."""
-    base, variance = _level(task, shared.spectrum.shape[0], shared.grid[p, 0])
-    ratio = shared.grid[p, 2]
-    tau2 = slab * math.exp(shared.grid[p, 1]) / (1.0 + ratio * ratio)
-    return Task(task.b, task.odds, task.prior, base, variance, tau2, ratio * math.sqrt(tau2), task.enough)
-
-
-@kernel()
-def _level(task: Task, n: int, log_factor: float) -> tuple[float, float]:
-    """Return the evidence of the empty support and σ² at another noise level."""
-    quadratic = -2.0 * task.base - n * math.log(task.variance)  # yᵀy/σ²
-    variance = task.variance * math.exp(log_factor)
-    base = -0.5 * (n * math.log(variance) + quadratic * task.variance / variance)
-    return base, variance
-
-
-@kernel()
-def _average(
-    r: Room, task: Task, shared: Shared, slab: float, work: Work, state: NDArray[Any], out: Out, row: int
-) -> None:
-    """Sum over noise levels and slabs; then make the sums probabilities."""
-    P = shared.grid.shape[0]
-    best = 0
-    for c in range(r.pool.filled[0]):
-        if r.pool.value[c] > r.pool.value[best]:
-            best = c
-    levels = shared.grid[0, 0] != shared.grid[P - 1, 0]  # supports are the most probable ones at different levels
-    reference, level = -np.inf, 0.0
-    for p in range(P):
-        own = _at(task, shared, slab, p)
-        _, value = settle(r.s, own, shared.G, r.pool.atoms[best], r.pool.size[best])
-        for c in range(r.pool.filled[0] if levels else 0):
-            _, other = settle(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c])
-            value = max(value, other)
-        r.peaks[p] = value + shared.grid[p, 3]
-        if r.peaks[p] > reference:
-            reference, level = r.peaks[p], shared.grid[p, 0]
-    forget(r.mass)
-    learning = out.evidence.shape[1] > 0
-    for p in range(P):
-        if not learning and r.peaks[p] < reference - IMPROBABLE:
-            continue
-        weigh(r.s, _at(task, shared, slab, p), shared.G, r.pool, r.mass, shared.grid[p, 3] - reference, work.expansions)
-        for k in range(out.evidence.shape[2] if learning else 0):
-            out.evidence[row, p, k] = math.log(max(r.mass.sizes[k], 1e-300)) + reference
-    share = _enumerated(r, task, shared, slab, level, best, work, state)
-    out.share[row] = share
-    total = r.mass.total[0] / share
-    for j in range(r.mass.mean.shape[0]):
-        r.mass.mean[j] /= total
-        r.mass.inclusion[j] /= total
-        if share < 1.0:
-            r.mass.mean[j] += r.mean[j]
-            r.mass.inclusion[j] += r.inclusion[j]
-    for c in range(r.mass.best.filled[0]):
-        r.mass.best.value[c] -= math.log(total)
-
-
-@kernel()
-def _enumerated(
-    r: Room, task: Task, shared: Shared, slab: float, level: float, best: int, work: Work, state: NDArray[Any]
-) -> float:
-    """Return the share of the probability that enumeration counts, under the gaussian slab.
-
-    Where it is not all of it, a chain says how much, and leaves the time that it spent outside in `inclusion` and
-    `mean`, divided by all that time.
-    """
-    base, variance = _level(task, shared.spectrum.shape[0], level)
-    own = Task(task.b, task.odds, task.prior, base, variance, slab, 0.0, task.enough)
-    highest = -np.inf
-    for c in range(r.pool.filled[0]):
-        highest = max(highest, start_from(r.s, own, shared.G, r.pool.atoms[c], r.pool.size[c]))
-    forget(r.aside)
-    weigh(r.s, own, shared.G, r.pool, r.aside, -highest, work.expansions)
-    if r.aside.total[1] > COMPLETE * r.aside.total[0]:
-        return 1.0
-    begin(r.chain, r.s, own, shared.G, r.pool.atoms[best], r.pool.size[best])
-    r.inclusion[:] = 0.0
-    r.mean[:] = 0.0
-    for step in range(-(work.steps // 5), work.steps):
-        count, rate = list_jumps(r.chain, r.s, own)
-        if count == 0:  # no neighbour to speak of: nothing is missed
-            return 1.0
-        if step >= 0 and not note_time(r.chain, r.aside, 1.0 / rate):
-            for a in range(r.s.size[0]):
-                i = r.s.support[a]
-                r.inclusion[i] += 1.0 / rate
-                r.mean[i] += r.s.u[i] / rate
-        jump(r.chain, r.s, own, shared.G, count, rate * random_unit(state))
-    whole = r.chain.time[0] + r.chain.time[1]
-    for j in range(r.mean.shape[0]):
-        r.inclusion[j] /= whole
-        r.mean[j] /= whole
-    share: float = max(r.chain.time[1] / whole, 0.5 / work.steps)
-    return share
 
 
 @kernel()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.validation import FloatArray
-from maxsparse.recovery.noise_level import size_prior
+from maxsparse.recovery.law import wide_law
 
 __all__ = ["evidence_by_level", "pooled_level"]
 
@@ -36,7 +36,7 @@ def evidence_by_level(
     evidence : ndarray of shape (N, S)
     """
     n, m = Phi.shape
-    prior = size_prior(m, min(n, m))
+    prior = wide_law(1.0, min(n, m)).prior(m)
     curves = np.empty((len(Y), len(sigma)))
     for i, y in enumerate(Y):
         power = float(y @ y)
