@@ -3,6 +3,9 @@
 Numba's own cache has an index per function that is written before the code, and numbers the code's files. After Ctrl-C,
 or if two processes compile for float32 and float64 at the same time, the index may name code for other types, or for
 an earlier version; calling that crashes. Numba also looks for changes in the function's own file only.
+
+Compiled code is a pickle, as in numba's own cache, in the folder that numba chose: whoever can write there can change
+the package itself. Files that a user hands over (models, data) are never unpickled.
 """
 
 from __future__ import annotations
@@ -50,11 +53,15 @@ class Stored:
         files = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
         return repr((numba.__version__, files, sorted(constants)))
 
+    @property
+    def _first_line(self) -> bytes:
+        return hashlib.sha256(self.stamp.encode()).hexdigest().encode() + b"\n"
+
     def load(self, key: Any) -> Any:
         """Return what was saved for these types of arguments; None if nothing was, or of other code."""
         try:
             with self._path(key).open("rb") as stream:
-                if pickle.load(stream) != self.stamp:
+                if stream.readline() != self._first_line:
                     return None  # before the rest is read, which may refer to classes that have moved
                 saved, data = pickle.load(stream)
         except Exception:  # no file, or a damaged one; unpickling may raise anything
@@ -64,8 +71,7 @@ class Stored:
     def save(self, key: Any, data: Any) -> None:
         """Save compiled code for these types of arguments; if it cannot be written, it is compiled again next time."""
         with suppress(OSError), atomic_write(self._path(key)) as stream:
-            pickle.dump(self.stamp, stream)
-            stream.write(dumps((key, data)))
+            stream.write(self._first_line + dumps((key, data)))
 
     def flush(self) -> None:
         """Forget all that was saved."""
