@@ -29,8 +29,9 @@ def test_every_row_is_handled_once(count, n_threads):
 def test_slices_run_at_the_same_time(monkeypatch):
     """Each of two slices waits until the other has begun."""
     monkeypatch.setattr(module, "available_threads", lambda: 2)
-    both = threading.Barrier(2, timeout=20)
-    over_slices(lambda piece, pieces: both.wait(), 2)
+    both, met = threading.Barrier(2, timeout=20), []
+    over_slices(lambda piece, pieces: met.append(both.wait()), 2)
+    assert sorted(met) == [0, 1]
 
 
 def test_one_thread_stays_on_the_callers(monkeypatch):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import DEPENDENT, axpy_rows, cholesky_solve, dot, residual_into
 
-__all__ = ["active_set", "fit_nonnegative"]
+__all__ = ["Goal", "active_set", "fit_nonnegative"]
 
-OPTIMAL = 64.0  # roundings that the gradient of an atom outside the support may have
+OPTIMAL = 64.0  # rounding errors in the gradient of an atom outside the support that do not make it enter
 EPS_SINGLE, EPS_DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
 SIMILAR = 1e-4  # share of an atom outside the span of others below which every fit is corrected
 ROUNDS = 3  # as Lawson and Hanson: at most so many steps per atom
@@ -37,8 +37,17 @@ def fit_nonnegative(
             Phi[i, c] = rows[c, i] = atoms[columns[c], i]
         for d in range(c + 1):
             G[c, d] = G[d, c] = dot(rows[c], rows[d])
-    active_set(y, Phi, rows, G, np.empty(0, dtype=y.dtype), 0.0, ROUNDS * count + 1, C, w, x, r)
+    goal = Goal(0.0, 1.0, ROUNDS * count + 1)
+    active_set(y, Phi, rows, G, np.empty(0, dtype=y.dtype), goal, C, w, x, r)
     return dot(r, r)
+
+
+class Goal(NamedTuple):
+    """When to stop."""
+
+    residual2: float  # as soon as ‖r‖² is no larger
+    errors: float  # rounding errors of y, in units of those of numbers as large as y: whitening makes them larger
+    steps: int  # most steps
 
 
 class Support(NamedTuple):
@@ -53,6 +62,15 @@ class Support(NamedTuple):
     weakest: NDArray[Any]  # (size,), least share of an atom outside the span of those before it, so far
 
 
+@kernel()
+def _no_atoms(C: NDArray[Any], m: int) -> Support:
+    """Return the empty support, with room for as many atoms as C has rows."""
+    size = C.shape[0]
+    vectors = np.empty((4, size), dtype=C.dtype)
+    b = np.empty(m, dtype=C.dtype)
+    return Support(np.empty(size, dtype=np.int64), C, b, vectors[0], vectors[1], vectors[2], vectors[3])
+
+
 @kernel(fast=True)
 def active_set(
     y: NDArray[Any],
@@ -60,8 +78,7 @@ def active_set(
     atoms: NDArray[Any],
     G: NDArray[Any],
     weights: NDArray[Any],
-    goal2: float,
-    most: int,
+    goal: Goal,
     C: NDArray[Any],
     w: NDArray[Any],
     x: NDArray[Any],
@@ -73,20 +90,10 @@ def active_set(
     ----------
     G : (m, m), inner products of the atoms.
     weights : (m,), the equality Σ weights·x = 1; empty for none.
-    goal2 : stop as soon as ‖r‖² is no larger.
     C, w : scratch, (min(n, m), min(n, m)) and (m,).
     """
     m, size = Phi.shape[1], C.shape[0]
-    vectors = np.empty((4, size), dtype=y.dtype)
-    u = Support(
-        np.empty(size, dtype=np.int64),
-        C,
-        np.empty(m, dtype=y.dtype),
-        vectors[0],
-        vectors[1],
-        vectors[2],
-        vectors[3],
-    )
+    u = _no_atoms(C, m)
     blocked = np.zeros(m, dtype=np.bool_)  # in the support, or of no use to the present one
     axpy_rows(y, Phi, 0, m, u.b)
     for j in range(m):
@@ -99,15 +106,14 @@ def active_set(
         blocked[u.passive[0]] = True
         _extend(G, u, 0)
         count, shift = 1, _solve(y, atoms, weights, u, 1, False, r)
-    tolerance = OPTIMAL * (EPS_SINGLE if y.itemsize == 4 else EPS_DOUBLE) * np.sqrt(whole)
+    tolerance = OPTIMAL * goal.errors * (EPS_SINGLE if y.itemsize == 4 else EPS_DOUBLE) * np.sqrt(whole)
     entering, accurate = _steepest(u, G, weights, shift, count, blocked, tolerance, w), False
-    for step in range(most):
+    for step in range(goal.steps):
         # Gradient and residual follow from inner products until they would end the search; then from the data.
-        if not accurate and (entering < 0 or count == size or _left(u, count, whole) <= goal2 + 1e-8 * whole):
-            shift, accurate = _solve(y, atoms, weights, u, count, True, r), True
-            for l in range(count):
-                u.s[l] = x[u.passive[l]] = max(u.s[l], 0.0)
-            if residual_into(y, atoms, u.passive, u.s, count, r) <= goal2:
+        if not accurate and (entering < 0 or count == size or _left(u, count, whole) <= goal.residual2 + 1e-8 * whole):
+            shift, left2 = _refit(y, atoms, weights, u, count, x, r)
+            accurate = True
+            if left2 <= goal.residual2:
                 return step, True
             axpy_rows(r, Phi, 0, m, w)
             entering = _largest(w, G, weights, shift, blocked, tolerance)
@@ -131,11 +137,25 @@ def active_set(
         if accurate:  # nothing has changed: the data's gradient has the next one
             axpy_rows(r, Phi, 0, m, w)
             entering = _largest(w, G, weights, shift, blocked, tolerance)
-    _solve(y, atoms, weights, u, count, True, r)
+    _refit(y, atoms, weights, u, count, x, r)
+    return goal.steps, False
+
+
+@kernel(fast=True)
+def _refit(
+    y: NDArray[Any],
+    atoms: NDArray[Any],
+    weights: NDArray[Any],
+    u: Support,
+    count: int,
+    x: NDArray[Any],
+    r: NDArray[Any],
+) -> tuple[float, float]:
+    """Fit the support from the data, set x and the residual r; return the shift of the equality and ‖r‖²."""
+    shift = _solve(y, atoms, weights, u, count, True, r)
     for l in range(count):
         u.s[l] = x[u.passive[l]] = max(u.s[l], 0.0)
-    residual_into(y, atoms, u.passive, u.s, count, r)
-    return most, False
+    return shift, residual_into(y, atoms, u.passive, u.s, count, r)
 
 
 @kernel(fast=True)

@@ -234,7 +234,7 @@ class Prepared:
             form, (weakest, condition) = self.form(), self._extremes
             assert form.W is not None
             assert form.D is not None
-            zero = max(1e-8, 64.0 * rounding * condition)  # whitening multiplies roundings by the condition
+            zero = max(1e-8, 64.0 * rounding * condition)  # whitening multiplies rounding errors by the condition
             arrays = (self.plain.columns, form.W, form.D, form.Q, form.columns, self.norms)
             self._problems[rounding] = Whitened(*arrays, weakest, rounding, zero)
         return self._problems[rounding]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot
-from maxsparse._core.nonnegative import active_set
+from maxsparse._core.nonnegative import Goal, active_set
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_flag, check_integer, check_number
@@ -116,7 +116,10 @@ def nnls(
             weights = np.ones(m, dtype=batch.Y.dtype) if batch.form.D is None else batch.form.D.astype(batch.Y.dtype)
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
         most = 3 * m if limit is None else limit
-        problem = (batch.Phi, batch.atoms, batch.form.gram, weights, batch.Y[:, 0], tol, batch.floor, most)
+        # Rounding errors of a signal are those of y itself, which whitening multiplies.
+        errors = 1.0 if batch.form.W is None else float(np.linalg.cond(batch.form.W))
+        goal = Goal(batch.floor**2, errors, most)
+        problem = (batch.Phi, batch.atoms, batch.form.gram, weights, batch.Y[:, 0], tol, goal)
         over_slices(_nnls_rows, N, *problem, batch.X[:, 0], spent, done)
         return spent, done
 
@@ -135,8 +138,7 @@ def _nnls_rows(
     weights: NDArray[Any],
     Y: NDArray[Any],
     tol: float,
-    floor: float,
-    most: int,
+    goal: Goal,
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
@@ -146,5 +148,5 @@ def _nnls_rows(
     size = min(n, m)
     C, w, r = np.empty((size, size), dtype=Y.dtype), np.empty(m, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
     for row in range(piece, N, pieces):
-        goal2 = max(tol * tol * dot(Y[row], Y[row]), floor * floor)
-        spent[row], done[row] = active_set(Y[row], Phi, atoms, G, weights, goal2, most, C, w, X[row], r)
+        own = Goal(max(tol * tol * dot(Y[row], Y[row]), goal.residual2), goal.errors, goal.steps)
+        spent[row], done[row] = active_set(Y[row], Phi, atoms, G, weights, own, C, w, X[row], r)
