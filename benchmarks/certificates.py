@@ -145,7 +145,7 @@ def count(number, budget):
     about, Phi, X, Y = make_case(number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = ms.SparseRecoverer(Phi, budget=budget, n_threads=1).recover(Y)
+        result = ms.SparseRecoverer(Phi, noise=0, budget=budget, n_threads=1).recover(Y)
     truth = np.zeros(result.coef.shape, dtype=bool) if X is None else X != 0
     right = (result.support == truth).all(axis=1) & (X is not None)
     other = result.certified & ~right

@@ -64,9 +64,9 @@ def table(N, budget):
     """Measure the default recoverer at every d, on every dictionary; other amplitudes on the first."""
     figures = {}
     for number, (name, Phi) in enumerate(dictionaries()):
-        model = ms.SparseRecoverer(Phi, budget=budget)
+        model = ms.SparseRecoverer(Phi, noise=0, budget=budget)
         figures[name] = []
-        scores, first = (ms.SparseRecoverer(Phi, budget="none") for _ in range(2))
+        scores, first = (ms.SparseRecoverer(Phi, noise=0, budget="none") for _ in range(2))
         first.later_weights_ = ()
         for d in SPARSITIES:
             count = N if d < 12 else max(100, N // 4)
@@ -99,12 +99,12 @@ def methods(Phi):
     yield "SBL (EM)", classical("sbl", update="em")
     yield "SBL (EM), whitened", classical("sbl", update="em", precondition=True)
     yield "SBL (convex), whitened", classical("sbl", update="convex", precondition=True)
-    residual = ms.SparseRecoverer(Phi, network="residual", budget="none")
+    residual = ms.SparseRecoverer(Phi, noise=0, network="residual", budget="none")
     residual.fit(samples=RESIDUAL_SAMPLES, hyperparameters={"depth": 8})
     yield "residual network, decoded", lambda d: residual.recover
     for budget in ("none", 300, 3_000, 30_000):
         label = "learned SBL, three passes, decoded" if budget == "none" else f"ours, {budget} sets"
-        yield label, lambda d, budget=budget: ms.SparseRecoverer(Phi, budget=budget).recover
+        yield label, lambda d, budget=budget: ms.SparseRecoverer(Phi, noise=0, budget=budget).recover
 
 
 def curves(N):

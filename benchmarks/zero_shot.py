@@ -37,7 +37,7 @@ def compare(N):
     lines = []
     for n, m in SIZES:
         for kind, Phi in kinds(n, m, 77):
-            model = ms.SparseRecoverer(Phi, budget="none")
+            model = ms.SparseRecoverer(Phi, noise=0, budget="none")
             for share in (0.2, 0.3, 0.4):
                 d = max(2, round(share * n))
                 count = N if n < 100 else max(20, N // 10)
@@ -79,14 +79,14 @@ def with_noise(N):
 def tuned(minutes, N):
     """Strict accuracy on the authors' dictionary with the bundled weights and with the first pass tuned to it."""
     Phi = ms.dictionaries.load(DATA, "Phi").astype(np.float64)
-    zero_shot, fitted = (ms.SparseRecoverer(Phi, budget="none", n_threads=1) for _ in range(2))
+    zero_shot, fitted = (ms.SparseRecoverer(Phi, noise=0, budget="none", n_threads=1) for _ in range(2))
     fitted.fit(minutes=minutes)
     lines = []
     for d in range(6, 11):
         X, Y = ms.signals.sample(Phi, N, sparsity=d, rng=50 + d)
         line = {"d": d, "minutes": minutes, "signals": N}
         for name, model in (("zero-shot", zero_shot), ("tuned", fitted)):
-            first = ms.SparseRecoverer(Phi, budget="none", n_threads=1)
+            first = ms.SparseRecoverer(Phi, noise=0, budget="none", n_threads=1)
             first.weights_, first.later_weights_ = getattr(model, "weights_", bundled_weights()), ()
             line[f"{name}, first pass"] = round(ms.metrics.strict_accuracy(X, first.recover(Y).scores), 4)
             line[name] = round(ms.metrics.strict_accuracy(X, model.recover(Y).scores), 4)
