@@ -43,6 +43,12 @@ def test_sources(monkeypatch):
     np.testing.assert_array_equal(names["strongest"], names["truth"])  # of the last method, ours
 
 
+def test_directions(monkeypatch):
+    names = load(monkeypatch, "plot_directions")
+    np.testing.assert_allclose(np.sort(names["found"].azimuth), names["truth"], atol=0.6)
+    np.testing.assert_allclose(np.sort(names["above"].azimuth), np.sort(names["sky"][:, 0]), atol=2.0)
+
+
 def test_robust_regression(monkeypatch):
     errors = load(monkeypatch, "plot_robust_regression")["errors"]
     assert errors["SparseRecoverer"].max() < 1e-9

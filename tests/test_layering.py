@@ -23,7 +23,7 @@ ORDER = [
     {"training"},
     {"learned_sbl"},
     {"recovery"},
-    {"stereo", "streaming", "export"},
+    {"stereo", "streaming", "export", "fields"},
     {"distributed"},
     {"experiments"},
     {"cli"},

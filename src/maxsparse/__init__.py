@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         dictionaries,
         distributed,
         export,
+        fields,
         metrics,
         networks,
         plotting,
@@ -52,6 +53,7 @@ __all__ = [
     "dictionaries",
     "distributed",
     "export",
+    "fields",
     "load",
     "metrics",
     "networks",
@@ -68,8 +70,8 @@ __all__ = [
 
 # Imported on first use, so that `import maxsparse` takes milliseconds and never loads torch or numba.
 _MODULES = (
-    *("complex_data", "dictionaries", "distributed", "export", "metrics", "networks", "plotting", "recovery"),
-    *("signals", "solvers", "stereo", "streaming", "theory", "training"),
+    *("complex_data", "dictionaries", "distributed", "export", "fields", "metrics", "networks"),
+    *("plotting", "recovery", "signals", "solvers", "stereo", "streaming", "theory", "training"),
 )
 _OBJECTS = {
     "Result": "maxsparse.result",

@@ -13,6 +13,7 @@ import typer
 from maxsparse import __version__
 from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
+from maxsparse.cli.directions import directions
 from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
@@ -56,6 +57,7 @@ app.command()(bench)
 app.command()(fit)
 app.command()(export)
 app.command()(reproduce)
+app.command()(directions)
 app.command()(warm)
 app.add_typer(stereo, name="stereo")
 
