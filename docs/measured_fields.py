@@ -39,8 +39,9 @@ def arrays(results: dict[str, Any]) -> str:
     about = (
         f"Share of {first['scenes']} scenes in which both of two sources of equal power are found within half their "
         "separation; 16 sensors half a wavelength apart. The first columns are `estimate_directions`, which is not "
-        "told the number of sources, and with it; the classical methods are told. Root mean square error over the resolved "
-        "scenes next to the Cramér–Rao bound of their amplitudes; processor time. `python benchmarks/arrays.py`."
+        "told the number of sources, and with it; the classical methods are told. Root mean square error over the "
+        "resolved scenes next to the Cramér–Rao bound of their amplitudes; processor time. "
+        "`python benchmarks/arrays.py`."
     )
     return "\n\n".join([*parts, about])
 
