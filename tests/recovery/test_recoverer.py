@@ -135,7 +135,7 @@ def test_wrong_answers_have_less_confidence():
 def test_conventions_of_scikit_learn(Phi, batch):
     X, Y = batch
     model = ms.SparseRecoverer(Phi, budget="fast", random_state=3)
-    known = {"Phi", "network", "noise", "budget", "rtol", "random_state", "names", "n_threads"}
+    known = {"Phi", "network", "noise", "positive", "groups", "budget", "rtol", "random_state", "names", "n_threads"}
     assert set(model.get_params()) == known
     copy = clone(model)
     assert copy.budget == "fast"

@@ -17,7 +17,7 @@ from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool
 from maxsparse.recovery._shapes import entering_mean, flip_gains_humped, settle, swap_gains_humped
 from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
 
-__all__ = ["Mass", "forget", "is_counted", "make_mass", "weigh"]
+__all__ = ["Mass", "enter_front", "forget", "is_counted", "is_new", "make_mass", "merge", "weigh"]
 
 NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
 EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
@@ -60,7 +60,7 @@ def forget(mass: Mass) -> None:
 
 
 @kernel()
-def _new(mass: Mass, key: np.uint64) -> bool:
+def is_new(mass: Mass, key: np.uint64) -> bool:
     """Enter a key in the table; return False where it was there, or the table is half full."""
     if 2 * mass.filled[0] > TABLE:
         return False
@@ -86,7 +86,7 @@ def is_counted(mass: Mass, key: np.uint64) -> bool:
 
 
 @kernel()
-def _enter(pool: Pool, s: Sweep, leave: int, enter: int, value: float, key: np.uint64) -> None:
+def enter_front(pool: Pool, s: Any, leave: int, enter: int, value: float, key: np.uint64) -> None:
     """Put the support with `leave` (a position, or −1) replaced by `enter` (an atom, or −1) among the best."""
     worst, count = 0, pool.filled[0]
     for c in range(count):
@@ -154,10 +154,10 @@ def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: 
         if new > least:
             inside = s.place[j] >= 0
             other = key - atom_key(j) if inside else key + atom_key(j)
-            if _new(mass, other):
+            if is_new(mass, other):
                 leave, enter = (s.place[j], -1) if inside else (-1, j)
                 _count(mass, s, task, leave, enter, math.exp(new + shift))
-                _enter(front, s, leave, enter, new, other)
+                enter_front(front, s, leave, enter, new, other)
     for a in range(k):
         if task.hump > 0.0:
             swap_gains_humped(s, task, a, least - value)
@@ -166,9 +166,9 @@ def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: 
         rest = key - atom_key(s.support[a])
         for j in range(m):
             new = value + s.gains[j]
-            if new > least and _new(mass, rest + atom_key(j)):
+            if new > least and is_new(mass, rest + atom_key(j)):
                 _count(mass, s, task, a, j, math.exp(new + shift))
-                _enter(front, s, a, j, new, rest + atom_key(j))
+                enter_front(front, s, a, j, new, rest + atom_key(j))
 
 
 @kernel()
@@ -184,9 +184,9 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
     front = make_pool(mass.best.value.shape[0], task.prior.shape[0])
     for c in range(found.filled[0]):
         _, value = settle(s, task, G, found.atoms[c], found.size[c])
-        if value > -shift - NEGLIGIBLE and _new(mass, hash_of(s.support, s.size[0])):
+        if value > -shift - NEGLIGIBLE and is_new(mass, hash_of(s.support, s.size[0])):
             _count(mass, s, task, -1, -1, math.exp(value + shift))
-            _enter(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
+            enter_front(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
     for _ in range(expansions):
         chosen = -1
         for c in range(front.filled[0]):
@@ -199,11 +199,11 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
         value, _ = settle(s, task, G, front.atoms[chosen], front.size[chosen])
         _expand(s, task, value, front, mass, shift)
     for c in range(front.filled[0]):
-        _merge(mass.best, front, c, front.value[c] + shift)
+        merge(mass.best, front, c, front.value[c] + shift)
 
 
 @kernel()
-def _merge(best: Pool, front: Pool, c: int, value: float) -> None:
+def merge(best: Pool, front: Pool, c: int, value: float) -> None:
     """Add the c-th support of `front` to the best of all noise levels and slabs."""
     worst, count = 0, best.filled[0]
     for b in range(count):

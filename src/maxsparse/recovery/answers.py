@@ -15,7 +15,7 @@ from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.posterior import CredibleSet, Posterior
 from maxsparse.result import Result
 
-__all__ = ["Beyond", "Recovery", "Unscored", "blank"]
+__all__ = ["Beyond", "Groups", "Recovery", "Unscored", "blank"]
 
 CHUNK = 10_000  # signals that are scored at a time
 
@@ -32,6 +32,16 @@ class Unscored(NamedTuple):
         with threads(self.n_threads):
             pieces = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
             return np.concatenate([self.score(self.Y[piece]) for piece in pieces])
+
+
+class Groups(NamedTuple):
+    """Atoms that come and go together: supports are listed by numbers of groups."""
+
+    labels: NDArray[np.int64]  # (m,), number of the group of every atom, in the order of the caller's labels
+
+    def atoms(self, groups: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the atoms of some groups, sorted."""
+        return np.flatnonzero(np.isin(self.labels, groups))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +83,7 @@ class Recovery(Result):
     _cosines: Callable[[], FloatArray] | None = None
     _waiting: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # row of Y, or −1
     _unscored: Unscored | None = None
+    _groups: Groups | None = None
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -82,7 +93,7 @@ class Recovery(Result):
             if len(rows):
                 self.explicit_scores[rows] = self._unscored(self._waiting[rows])
                 self._waiting[rows] = -1
-        return np.abs(self.coef) if self.explicit_scores is None else self.explicit_scores
+        return self._magnitudes() if self.explicit_scores is None else self.explicit_scores
 
     @property
     def inclusion(self) -> FloatArray:
@@ -113,7 +124,8 @@ class Recovery(Result):
         i = self._signal(i)
         if self.posterior is None:
             return [(np.flatnonzero(self.support[i]), float(self.confidence[i]))]
-        return self.posterior.alternatives(i)
+        listed = self.posterior.alternatives(i)
+        return listed if self._groups is None else [(self._groups.atoms(S), probability) for S, probability in listed]
 
     def credible_sets(self, i: int, level: float = 0.95) -> list[CredibleSet]:
         """Return sets of interchangeable atoms: for every place in the support, the atoms that may fill it.
@@ -128,13 +140,15 @@ class Recovery(Result):
         Returns
         -------
         sets : list of CredibleSet
-            Each with ``atoms``, most probable first, their ``probability`` and, if atoms have names, ``names``.
+            Each with ``atoms``, most probable first, their ``probability`` and, if atoms have names, ``names``. With
+            ``groups=``, ``atoms`` are numbers of groups, in the order of their sorted labels.
         """
         i = self._signal(i)
         if self.posterior is None or self._cosines is None:
             used = np.flatnonzero(self.support[i])
             return [CredibleSet(np.array([j]), np.array([self.confidence[i]])).named(self.names) for j in used]
-        return [found.named(self.names) for found in self.posterior.credible_sets(i, self._cosines(), level)]
+        names = self.names if self._groups is None else None
+        return [found.named(names) for found in self.posterior.credible_sets(i, self._cosines(), level)]
 
     def _signal(self, i: int) -> int:
         if not -len(self) <= i < len(self):
@@ -163,11 +177,13 @@ class _Fixed(NamedTuple):
         return self.matrix
 
 
-def blank(N: int, m: int, dtype: Any, method: str, names: tuple[str, ...] | None = None) -> Recovery:
-    """Return an answer of N signals and m atoms that is still to be written."""
+def blank(
+    N: int, m: int, dtype: Any, method: str, names: tuple[str, ...] | None = None, *, snapshots: int | None = None
+) -> Recovery:
+    """Return an answer of N signals (of several snapshots) and m atoms that is still to be written."""
     return Recovery(
-        coef=np.zeros((N, m), dtype=dtype),
-        residual=np.zeros(N, dtype=dtype),
+        coef=np.zeros((N, m) if snapshots is None else (N, snapshots, m), dtype=dtype),
+        residual=np.zeros(N, dtype=np.zeros(0, dtype).real.dtype),
         iterations=np.zeros(N, dtype=np.int64),
         converged=np.zeros(N, dtype=bool),
         certified=np.zeros(N, dtype=bool),

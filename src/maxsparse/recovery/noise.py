@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxsparse._core.validation import check_number
 
@@ -22,17 +21,17 @@ class Noise:
     sigma : float
         0 for none.
     whitener : ndarray of shape (n, n) or None
-        L with LᵀL = C⁻¹ for a covariance C; the noise on Ly has the standard deviation 1.
+        L with LᴴL = C⁻¹ for a covariance C; the noise on Ly has the standard deviation 1.
     unknown : bool
         Every signal is exact or has a noise level that is to be learned.
     """
 
     sigma: float
-    whitener: NDArray[np.float64] | None = None
+    whitener: Any = None
     unknown: bool = False
 
 
-def check_noise(noise: Any, n: int) -> Noise:
+def check_noise(noise: Any, n: int, *, complex_too: bool = False) -> Noise:
     """Read a noise level: "auto", σ, the σ of every measurement (n,), or a covariance (n, n)."""
     if isinstance(noise, str):
         if noise != "auto":
@@ -41,12 +40,14 @@ def check_noise(noise: Any, n: int) -> Noise:
     if np.ndim(noise) == 0:
         return Noise(check_number(noise, "noise", low=0.0))
     try:
-        values = np.asarray(noise, dtype=np.float64)
+        values: Any = np.asarray(noise)
+        values = values.astype(np.complex128 if complex_too and np.iscomplexobj(values) else np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"noise cannot be read as numbers: {error}") from error
     if not np.isfinite(values).all():
         raise ValueError("noise holds values that are not finite; give every measurement a standard deviation")
     if values.shape == (n,):
+        values = values.real
         if (values <= 0).any():
             j = int(np.flatnonzero(values <= 0)[0])
             raise ValueError(
@@ -59,8 +60,8 @@ def check_noise(noise: Any, n: int) -> Noise:
             f"noise must be a number, {n} standard deviations (one per measurement) or a covariance of shape "
             f"{(n, n)}; got shape {values.shape}"
         )
-    if not np.allclose(values, values.T, rtol=1e-8, atol=1e-12 * np.abs(values).max()):
-        raise ValueError("noise is not a covariance: it is not symmetric")
+    if not np.allclose(values, values.conj().T, rtol=1e-8, atol=1e-12 * np.abs(values).max()):
+        raise ValueError("noise is not a covariance: it is not symmetric (Hermitian, of complex data)")
     try:
         factor = np.linalg.cholesky(values)
     except np.linalg.LinAlgError as error:

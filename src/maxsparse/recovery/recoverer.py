@@ -26,6 +26,7 @@ from maxsparse._core.validation import (
     check_matrix,
     check_number,
     check_signals,
+    is_complex,
 )
 from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled_weights
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
@@ -36,6 +37,7 @@ from maxsparse.recovery.noise import Noise, check_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
 from maxsparse.recovery.pooled_noise import pooled_level
 from maxsparse.recovery.search import check_budget
+from maxsparse.recovery.structured_model import is_structured, pooled_structured_noise, recover_structured
 from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
 from maxsparse.recovery.unknown_noise import UnknownNoise
 
@@ -60,7 +62,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), real or complex
         Dictionary: n measurements, m atoms.
     network : str or object with ``scores(Y)``, default="learned_sbl"
         Network that scores the atoms. ``"learned_sbl"`` is bundled and not tied to a dictionary, so it needs no
@@ -71,7 +73,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Standard deviation of the noise on every measurement, one for each of them, or their covariance. With 0,
         answers are exact and can be certified. With noise, the answer is the most probable support, and its probability
         is given. ``"auto"``: a signal that has an exact answer gets it, and its certificate; the noise level of any
-        other one is learned from it.
+        other one is learned from it. Of complex noise e, σ² is the mean of |e|².
+    positive : bool, default=False
+        Only coefficients of at least zero.
+    groups : array-like of shape (m,) or None, default=None
+        Labels of the atoms; those of one label come and go together.
     budget : int or str, default="normal"
         Search effort for a signal that decoding did not solve: a number of information sets, ``"none"``, ``"fast"``,
         ``"normal"``, ``"thorough"``, or milliseconds per unsolved signal on average, such as ``"20ms"``. All but the
@@ -121,6 +127,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         *,
         network: Any = "learned_sbl",
         noise: float | str | ArrayLike = "auto",
+        positive: bool = False,
+        groups: ArrayLike | None = None,
         budget: int | str = "normal",
         rtol: float | None = None,
         random_state: int = 0,
@@ -130,6 +138,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.Phi = Phi
         self.network = network
         self.noise = noise
+        self.positive = positive
+        self.groups = groups
         self.budget = budget
         self.rtol = rtol
         self.random_state = random_state
@@ -161,6 +171,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self : SparseRecoverer
         """
+        if is_structured(self, Y):
+            return self._fit_structured(Y, minutes, training)
         checked = None if Y is None else self._signals(Y, reset=True)
         prepared = self._prepared()
         if checked is not None:
@@ -197,8 +209,22 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_features_in_ = Phi.shape[0]
         return self
 
+    def _fit_structured(self, Y: Any, minutes: float, training: dict[str, Any]) -> SparseRecoverer:
+        """Learn the common noise level of signals with a structure; the bundled network stays as it is."""
+        if minutes > 0 or training:
+            raise ValueError(
+                "networks are trained for real signals (N, n) with free signs of single atoms; "
+                "omit minutes= and training options"
+            )
+        self.__dict__.pop("noise_", None)
+        if Y is not None:
+            noise: Any = self.noise
+            self.noise_ = pooled_structured_noise(self, Y) if isinstance(noise, str) else float(np.mean(noise))
+        self.n_features_in_ = int(np.shape(self.Phi)[0])
+        return self
+
     def transform(self, Y: ArrayLike) -> FloatArray:
-        """Return the coefficients (N, m) of signals (N, n)."""
+        """Return the coefficients (N, m) of signals (N, n), or (N, L, m) of (N, L, n)."""
         return self.recover(Y).coef
 
     def recover(self, Y: ArrayLike, *, easy_first: bool = True, prove: float = 0.0, progress: bool = False) -> Recovery:
@@ -206,8 +232,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Parameters
         ----------
-        Y : array-like of shape (N, n)
-            Signals as rows.
+        Y : array-like of shape (N, n), or (N, L, n), real or complex
+            Signals as rows; or L snapshots for each, which share one support.
         easy_first : bool, default=True
             Without noise, run whitened OMP first, and the network for signals without a certified answer only. The
             answers are the same; if hardly any signal is easy, False saves the time of OMP.
@@ -223,6 +249,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ``iterations`` counts the information sets searched, with noise the climbs; ``converged`` is True where an
             exact answer was found, or, with noise, where the search ended before its budget.
         """
+        if is_structured(self, Y):
+            return recover_structured(self, Y, prove=prove, progress=progress)
         checked, prepared = self._signals(Y), self._prepared()
         signals = check_signals(checked, prepared.shape)
         N, m = len(signals), prepared.shape[1]
@@ -280,6 +308,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         path : str or path
             File to write; an existing one is replaced atomically. Read it with :func:`maxsparse.load`.
         """
+        if is_complex(self.Phi):
+            raise ValueError("a complex Phi cannot be saved in a model file; save Phi by numpy.save and build it again")
         prepared = self._prepared()
         scorer = self._scorer(prepared)
         if not isinstance(scorer, LearnedScores | TrainedScores):
@@ -302,6 +332,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             for name, value in self.get_params(deep=False).items()
             if name not in ("Phi", "network", "names")
         }
+        if self.groups is not None:
+            settings["groups"] = np.asarray(self.groups).tolist()
         learned = float(getattr(self, "noise_", 0.0))
         return settings | {"noise": learned} if isinstance(self.noise, str) and learned > 0 else settings
 

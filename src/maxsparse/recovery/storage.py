@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core import modelfile
 from maxsparse._core.prepared import Prepared
+from maxsparse._core.structure import check_groups
 from maxsparse._core.validation import FloatArray, check_dictionary, check_matrix
 from maxsparse.learned_sbl import LearnedScores, Weights
 from maxsparse.learned_sbl.spec import NAMES, check_weights
@@ -27,7 +28,10 @@ SETTINGS: dict[str, tuple[type, ...]] = {
     "rtol": (int, float, type(None)),
     "random_state": (int,),
     "n_threads": (int, type(None)),
+    "positive": (bool,),
+    "groups": (list, type(None)),
 }
+LATER: dict[str, Any] = {"positive": False, "groups": None}  # settings that files of earlier versions lack
 
 
 def write(
@@ -80,6 +84,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
     if "noise" in arrays:
         settings["noise"] = arrays["noise"]
     check_noise(settings["noise"], n)
+    check_groups(settings["groups"], m)
     weights = {name.removeprefix("weights."): array for name, array in arrays.items() if name.startswith("weights.")}
     network = file.header.get("network")
     trained = None if network is None else rebuild(network, weights, (n, m), source)
@@ -145,9 +150,12 @@ def _passes(arrays: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]
 def _check_settings(header: dict[str, Any], source: str) -> dict[str, Any]:
     """Return the settings if every value has the right type."""
     settings = header.get("settings")
+    if isinstance(settings, dict):
+        settings = LATER | settings
     if not isinstance(settings, dict) or set(settings) != set(SETTINGS):
         raise ValueError(f"{source!r}: settings must be exactly {', '.join(SETTINGS)}")
     for name, value in settings.items():
-        if isinstance(value, bool) or not isinstance(value, SETTINGS[name]):
+        wrong = isinstance(value, bool) and bool not in SETTINGS[name]
+        if wrong or not isinstance(value, SETTINGS[name]):
             raise ValueError(f"{source!r}: {name} cannot be {value!r}")
     return settings

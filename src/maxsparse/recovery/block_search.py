@@ -1,0 +1,511 @@
+r"""Search for supports made of blocks of atoms that all snapshots share, and how probable they are.
+
+The posterior of a set S of k blocks is :math:`p(S \mid Y) \propto \prod_l N(y_l; 0, \sigma^2 I +
+\delta\Phi_S\Phi_S^\top) / \binom{B}{k}`, times the probability that coefficients on S are non-negative where they have
+to be. As in :mod:`maxsparse.recovery.noisy_search`, δ is learned for every signal and averaged over where probabilities
+are given; climbs find the supports, enumeration of what is around them the probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse._core.compiled import kernel
+from maxsparse._core.threads import over_slices
+from maxsparse.recovery._block_climb import (
+    CROWDED,
+    Problem,
+    climb,
+    level_of,
+    log_sign,
+    move,
+    search_signal,
+    start_from,
+    tighten,
+)
+from maxsparse.recovery._block_sweep import Blocks, BlockSweep, flip_gains, make_sweep, swap_gains
+from maxsparse.recovery._climb import Pool, atom_key, drop_below, hash_of, keep, make_pool
+from maxsparse.recovery._neighbours import (
+    EXPANDED,
+    NEGLIGIBLE,
+    Mass,
+    enter_front,
+    forget,
+    is_new,
+    make_mass,
+    merge,
+)
+from maxsparse.recovery._orthant import orthant_mean
+from maxsparse.recovery._tableau import start_random
+from maxsparse.recovery.law import Law
+
+__all__ = ["BlockCandidates", "block_search", "blocks_of"]
+
+POOL, KEPT = 16, 64  # local optima that a search remembers, and supports that are reported
+EXPANSIONS = 32  # supports whose neighbours are counted
+IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
+OUT_OF_REACH = 20.0
+BEYOND_CHANCE = 12.0
+SHARPNESS, CLIP = 0.3, 8.0
+SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
+LEAST_IN_MEAN = 1e-3  # probability of a support that counts in the posterior mean
+MOST_GRAM = 2500  # columns whose inner products are kept
+LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around a level that was learned
+GAUSSIAN, SIGNED = (0.0,), (0.0, 2.5)  # ratios μ/τ of slabs
+
+
+class Shared(NamedTuple):
+    """What all signals of one dictionary share."""
+
+    blocks: Blocks
+    prior: NDArray[np.float64]  # (most + 1,)
+    spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
+    grid: NDArray[np.float64]  # (P, 4): log factors of σ² and δ, ratio μ/τ, log weight
+    most: int  # columns of a support
+    snapshots: float
+    positive: bool
+
+
+class Signals(NamedTuple):
+    """What belongs to each of N signals."""
+
+    Z: NDArray[np.float64]  # (N, R·n)
+    b: NDArray[np.float64]  # (N, R, M)
+    energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises ΦΦᵀ, summed over rows
+    odds: NDArray[np.float64]  # (N, B)
+    suggested: NDArray[np.bool_]  # (N, C, B)
+
+
+class Out(NamedTuple):
+    """Where the answers go."""
+
+    value: NDArray[np.float64]  # (N, KEPT), log probability
+    size: NDArray[np.int64]  # (N, KEPT)
+    chosen: NDArray[np.int32]  # (N, KEPT, most + 1)
+    inclusion: NDArray[np.float64]  # (N, B)
+    mean: NDArray[np.float64]  # (N, R, M)
+    level: NDArray[np.float64]  # (N, 2), σ² and δ
+    starts: NDArray[np.int64]  # (N,)
+
+
+class Room(NamedTuple):
+    """Memory for one signal at a time."""
+
+    s: BlockSweep
+    pool: Pool
+    mass: Mass
+    peaks: NDArray[np.float64]  # (P,)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCandidates:
+    """The most probable supports of N signals.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (N, C)
+        Of the supports, most probable first; 0 where there are fewer than C.
+    size : ndarray of shape (N, C), int
+        Numbers of blocks.
+    chosen : ndarray of shape (N, C, most), int32
+        The first ``size`` entries are the blocks of a support.
+    inclusion : ndarray of shape (N, B)
+    mean : ndarray of shape (N, R, M)
+        Posterior mean, for columns of norm 1.
+    slab : ndarray of shape (N,)
+    starts : ndarray of shape (N,), int
+    """
+
+    probability: NDArray[np.float64]
+    size: NDArray[np.int64]
+    chosen: NDArray[np.int32]
+    inclusion: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    slab: NDArray[np.float64]
+    starts: NDArray[np.int64]
+
+    def support(self) -> NDArray[np.bool_]:
+        """Return the blocks of the most probable support of every signal, (N, B)."""
+        return self.supports(1)[:, 0]
+
+    def supports(self, count: int) -> NDArray[np.bool_]:
+        """Return the blocks of the most probable supports of every signal, (N, count, B), empty beyond the last."""
+        listed = np.zeros((len(self.size), count, self.inclusion.shape[1]), dtype=bool)
+        inside = np.arange(self.chosen.shape[2]) < self.size[:, :count, None]
+        rows, places, entries = np.nonzero(inside)
+        listed[rows, places, self.chosen[rows, places, entries]] = True
+        return listed
+
+
+def blocks_of(Q: NDArray[np.float64], start: NDArray[np.int64]) -> Blocks:
+    """Lay out a real dictionary (n, M) of columns of norm 1."""
+    M, w = Q.shape[1], int(np.diff(start).max())
+    inner = np.zeros((M, w))
+    for size in np.unique(np.diff(start)):
+        firsts = start[:-1][np.diff(start) == size]
+        columns = firsts[:, None] + np.arange(size)  # (blocks, size)
+        parts = Q.T[columns]  # (blocks, size, n)
+        inner[columns.ravel(), :size] = (parts @ parts.transpose(0, 2, 1)).reshape(-1, size)
+    G = Q.T @ Q if M <= MOST_GRAM else np.empty((0, 0))
+    return Blocks(np.ascontiguousarray(Q.T), np.ascontiguousarray(G), inner, np.asarray(start, dtype=np.int64))
+
+
+def block_search(
+    blocks: Blocks,
+    Z: NDArray[np.float64],
+    scores: NDArray[Any],
+    variance: NDArray[np.float64],
+    law: Law,
+    *,
+    snapshots: int,
+    positive: bool,
+    starts: int,
+    suggested: NDArray[np.bool_],
+    learned: bool = False,
+    count: bool = True,
+    seed: int = 0,
+) -> BlockCandidates:
+    """Search for the most probable sets of blocks.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        Dictionary of n measurements, M columns and B blocks, in coordinates in which the noise is white.
+    Z : ndarray of shape (N, R, n)
+        Signals in these coordinates, R rows that hold all snapshots.
+    scores : ndarray of shape (N, B)
+        Log odds of every block to be in the support.
+    variance : ndarray of shape (N,)
+        σ² of every signal.
+    law : Law
+        Slabs and the probability of each number of blocks.
+    snapshots : int
+        L.
+    positive : bool
+        Whether coefficients must not be negative; R = L then.
+    starts : int
+        Most random climbs per signal.
+    suggested : ndarray of shape (N, C, B), bool
+        Supports to begin with. The answer is never less probable than any of them.
+    learned : bool, default=False
+        `variance` was learned from the same signals: probabilities are averaged over levels around it.
+    count : bool, default=True
+        Whether to compute probabilities; otherwise the best supports are listed with posteriors relative to the first,
+        and those of one snapshot that could only explain noise are left out.
+    seed : int, default=0
+
+    Returns
+    -------
+    candidates : BlockCandidates
+    """
+    N, R, n = Z.shape
+    M, B = len(blocks.atoms), len(blocks.start) - 1
+    most = max(1, min(n - 1 if count or snapshots > 1 else int(CROWDED * n), M))
+    power = np.sum(Z**2, axis=(1, 2))
+    variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
+    odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
+    spectrum, basis = np.linalg.eigh(blocks.atoms.T @ blocks.atoms)
+    shared = Shared(
+        blocks, law.prior(B), np.maximum(spectrum, 0.0), _grid(law, learned), most, float(snapshots), positive
+    )
+    signals = Signals(
+        np.ascontiguousarray(Z.reshape(N, -1)),
+        np.ascontiguousarray(Z @ blocks.atoms.T),
+        np.sum((Z @ basis) ** 2, axis=1),
+        odds,
+        np.ascontiguousarray(suggested),
+    )
+    longest = len(shared.prior)
+    out = Out(
+        np.full((N, KEPT), -np.inf),
+        np.zeros((N, KEPT), np.int64),
+        np.zeros((N, KEPT, longest), np.int32),
+        np.zeros((N, B)),
+        np.zeros((N, R, M)),
+        np.stack([variance, np.zeros(N)], axis=1),
+        np.zeros(N, np.int64),
+    )
+    over_slices(_search_rows, N, shared, signals, starts, EXPANSIONS if count else 0, np.uint64(seed), out)
+    order = np.argsort(-out.value, axis=1, kind="stable")
+    if not count:
+        out.value[:] -= out.value.max(axis=1, keepdims=True)
+    return BlockCandidates(
+        np.exp(np.take_along_axis(out.value, order, axis=1)),
+        np.take_along_axis(out.size, order, axis=1),
+        np.take_along_axis(out.chosen, order[:, :, None], axis=1),
+        out.inclusion,
+        out.mean,
+        out.level[:, 1].copy(),
+        out.starts,
+    )
+
+
+def _grid(law: Law, learned: bool) -> NDArray[np.float64]:
+    """Return log factors of σ² and δ, ratios and log weights, (P, 4)."""
+    levels = LEVELS if learned else np.zeros(1)
+    return np.array([(v, f, ratio, weight - math.log(len(levels))) for v in levels for f, ratio, weight in law.shapes])
+
+
+@kernel()
+def _search_rows(
+    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
+) -> None:
+    blocks = shared.blocks
+    N, R, _ = signals.b.shape
+    B, n, longest = signals.odds.shape[1], shared.spectrum.shape[0], shared.prior.shape[0] - 1
+    s = make_sweep(blocks, R, shared.most)
+    pool, mass = make_pool(POOL, longest), make_mass(B, longest, KEPT)
+    room = Room(s, pool, mass, np.empty(len(shared.grid)))
+    state, soft = np.empty(1, np.uint64), np.empty(B)
+    width = blocks.atoms.shape[0] / B
+    sizes = (max(1, int(SMALLEST * n / width)), max(1, min(longest, B, int(LARGEST * n / width))))
+    for row in range(piece, N, pieces):
+        start_random(state, seed, signals.Z[row])
+        for j in range(B):
+            soft[j] = SHARPNESS * signals.odds[row, j]
+        p = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
+        out.starts[row] = search_signal(s, blocks, p, pool, starts, sizes, state)
+        out.level[row, 1] = _slab_of(s, pool, blocks, p)
+        drop_below(pool, OUT_OF_REACH)
+        if expansions > 0:
+            _average(room, p, shared, out.level[row, 1], expansions, out, row)
+            _write(mass.best, out, row)
+            for b in range(B):
+                out.inclusion[row, b] = min(1.0, mass.inclusion[b])
+        else:
+            _write(pool, out, row)
+
+
+@kernel()
+def _make_problem(
+    shared: Shared, b: NDArray[Any], soft: NDArray[Any], energy: NDArray[Any], variance: float, slab: float, size: int
+) -> Problem:
+    """Set the noise level and the slab; an answer is beyond chance if it beats a dense x of the same power by far."""
+    share = slab * max(size, 1) / soft.shape[0]
+    dense, power = BEYOND_CHANCE, 0.0
+    for i in range(energy.shape[0]):
+        total = variance + share * shared.spectrum[i]
+        power += energy[i]
+        dense -= 0.5 * (shared.snapshots * math.log(total) + energy[i] / total)
+    level = level_of(variance, slab, 0.0, shared.snapshots, shared.positive)
+    return Problem(b, soft, shared.prior, power, float(energy.shape[0]), shared.positive, level, dense)
+
+
+@kernel()
+def _learn(
+    s: BlockSweep, pool: Pool, shared: Shared, signals: Signals, soft: NDArray[Any], row: int, variance: float
+) -> Problem:
+    """Learn the slab's variance from climbs that begin at the suggested supports; leave these climbs in the pool."""
+    blocks, energy, suggested = shared.blocks, signals.energy[row], signals.suggested[row]
+    n, B = energy.shape[0], soft.shape[0]
+    L, power = shared.snapshots, np.sum(energy)
+    chosen = np.empty(B, np.int64)
+    slab = max(power - n * L * variance, 0.1 * power, 0.01 * variance * L) / L / max(1.0, 0.25 * n)
+    size = n // 4
+    p = _make_problem(shared, signals.b[row], soft, energy, variance, slab, size)
+    for _ in range(3):
+        pool.filled[0] = 0
+        best = -np.inf
+        for c in range(suggested.shape[0]):
+            k = 0
+            for b in range(B):
+                if suggested[c, b]:
+                    chosen[k] = b
+                    k += 1
+            value = start_from(s, blocks, p, chosen, k)
+            keep(pool, s.support, s.size[0], value)
+            value = climb(s, blocks, p, value)
+            keep(pool, s.support, s.size[0], value)
+            if value > best:
+                best, size = value, s.size[0]
+        learned = _slab_of(s, pool, blocks, p)
+        if abs(math.log(learned / slab)) < 0.2:
+            break
+        slab = learned
+        p = _make_problem(shared, signals.b[row], soft, energy, variance, slab, size)
+    return p
+
+
+@kernel()
+def _best(pool: Pool) -> int:
+    best = 0
+    for c in range(pool.filled[0]):
+        if pool.value[c] > pool.value[best]:
+            best = c
+    return best
+
+
+@kernel()
+def _slab_of(s: BlockSweep, pool: Pool, blocks: Blocks, p: Problem) -> float:
+    """Return the mean square of the coefficients on the best support: one step of EM, pulled to the present value."""
+    best = _best(pool)
+    start_from(s, blocks, p, pool.atoms[best], pool.size[best])
+    total, L = p.level.slab, p.level.snapshots
+    for a in range(s.inside[0]):
+        j = s.columns[a]
+        total -= L * s.H[a, j]
+        for r in range(s.U.shape[0]):
+            total += s.U[r, j] * s.U[r, j]
+    mean: float = total / (1.0 + L * s.inside[0])
+    return mean
+
+
+@kernel()
+def _at(p: Problem, shared: Shared, slab: float, g: int) -> Problem:
+    """Return the problem at the g-th noise level and slab."""
+    variance, delta = p.level.variance * math.exp(shared.grid[g, 0]), slab * math.exp(shared.grid[g, 1])
+    level = level_of(variance, delta, shared.grid[g, 2], shared.snapshots, shared.positive)
+    return Problem(p.b, p.odds, p.prior, p.power, p.n, p.positive, level, p.enough)
+
+
+@kernel()
+def _average(room: Room, p: Problem, shared: Shared, slab: float, expansions: int, out: Out, row: int) -> None:
+    """Sum over noise levels and slabs; then make the sums probabilities."""
+    P, blocks, s, pool, mass = shared.grid.shape[0], shared.blocks, room.s, room.pool, room.mass
+    reference, peak = -np.inf, 0
+    for g in range(P):
+        own = _at(p, shared, slab, g)
+        room.peaks[g] = -np.inf
+        for c in range(pool.filled[0]):
+            value = start_from(s, blocks, own, pool.atoms[c], pool.size[c])
+            room.peaks[g] = max(room.peaks[g], value + shared.grid[g, 3])
+        if room.peaks[g] > reference:
+            reference, peak = room.peaks[g], g
+    forget(mass)
+    for g in range(P):
+        if room.peaks[g] > reference - IMPROBABLE:
+            _weigh(s, blocks, _at(p, shared, slab, g), pool, mass, shared.grid[g, 3] - reference, expansions)
+    for b in range(mass.inclusion.shape[0]):
+        mass.inclusion[b] /= mass.total[0]
+    for c in range(mass.best.filled[0]):
+        mass.best.value[c] -= math.log(mass.total[0])
+    _posterior_mean(s, blocks, _at(p, shared, slab, peak), mass.best, out.mean[row])
+
+
+@kernel()
+def _count(mass: Mass, s: BlockSweep, leave: int, enter: int, weight: float) -> None:
+    """Add a support to the sums: the current one without `leave` and with `enter`, positions and blocks or −1."""
+    mass.total[0] += weight
+    for a in range(s.size[0]):
+        if a != leave:
+            mass.inclusion[s.support[a]] += weight
+    if enter >= 0:
+        mass.inclusion[enter] += weight
+
+
+@kernel()
+def _signed_value(s: BlockSweep, blocks: Blocks, p: Problem, leave: int, enter: int, value: float) -> float:
+    """Return the log posterior of a neighbour, signs included; `value` is without them. The support stays as it is."""
+    out = s.support[leave] if leave >= 0 else -1
+    move(s, blocks, p, out, enter)
+    sign = log_sign(s, True)
+    move(s, blocks, p, enter, out)
+    if leave >= 0 and s.at[out] != leave:  # it came back in the last place: put it where it was
+        other, place = s.support[leave], s.at[out]
+        s.support[leave], s.support[place] = out, other
+        s.at[out], s.at[other] = leave, place
+    return value + sign
+
+
+@kernel()
+def _neighbour(
+    s: BlockSweep, blocks: Blocks, p: Problem, front: Pool, mass: Mass, shift: float, leave: int, enter: int, new: float
+) -> None:
+    """Count one neighbour, unless it was counted before; `leave` is a position, `enter` a block, each may be −1."""
+    key = hash_of(s.support, s.size[0])
+    if leave >= 0:
+        key -= atom_key(s.support[leave])
+    if enter >= 0:
+        key += atom_key(enter)
+    if not is_new(mass, key):
+        return
+    if p.positive:
+        new = _signed_value(s, blocks, p, leave, enter, new)
+        if new <= -shift - NEGLIGIBLE:
+            return
+    _count(mass, s, leave, enter, math.exp(new + shift))
+    enter_front(front, s, leave, enter, new, key)
+
+
+@kernel()
+def _expand(s: BlockSweep, blocks: Blocks, p: Problem, value: float, front: Pool, mass: Mass, shift: float) -> None:
+    """Count the neighbours of the current support, whose log posterior without signs is `value`."""
+    least = -shift - NEGLIGIBLE - value
+    flip_gains(s, blocks, p.prior, p.level)
+    for b in range(s.gains.shape[0]):
+        inside, gain = s.at[b] >= 0, s.gains[b]
+        if gain > least and (inside or not p.positive or gain + tighten(s, b, s.T, s.U) > least):
+            leave, enter = (s.at[b], -1) if inside else (-1, b)
+            _neighbour(s, blocks, p, front, mass, shift, leave, enter, value + gain)
+    for a in range(s.size[0]):
+        swap_gains(s, blocks, a, p.level)
+        for b in range(s.gains.shape[0]):
+            gain = s.gains[b]
+            if gain > least and (not p.positive or gain + tighten(s, b, s.T2, s.U2) > least):
+                _neighbour(s, blocks, p, front, mass, shift, a, b, value + gain)
+
+
+@kernel()
+def _weigh(s: BlockSweep, blocks: Blocks, p: Problem, found: Pool, mass: Mass, shift: float, expansions: int) -> None:
+    """Count the supports in `found` and what is around them, the most probable first."""
+    mass.seen[:] = np.uint64(0)
+    mass.filled[0] = 0
+    front = make_pool(mass.best.value.shape[0], p.prior.shape[0])
+    for c in range(found.filled[0]):
+        value = start_from(s, blocks, p, found.atoms[c], found.size[c])
+        key = hash_of(s.support, s.size[0])
+        if value > -shift - NEGLIGIBLE and is_new(mass, key):
+            _count(mass, s, -1, -1, math.exp(value + shift))
+            enter_front(front, s, -1, -1, value, key)
+    for _ in range(expansions):
+        chosen = -1
+        for c in range(front.filled[0]):
+            if front.visits[c] == 0 and (chosen < 0 or front.value[c] > front.value[chosen]):
+                chosen = c
+        if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
+            break
+        front.visits[chosen] = 1
+        value = start_from(s, blocks, p, front.atoms[chosen], front.size[chosen])
+        _expand(s, blocks, p, value - log_sign(s, p.positive), front, mass, shift)
+    for c in range(front.filled[0]):
+        merge(mass.best, front, c, front.value[c] + shift)
+
+
+@kernel()
+def _posterior_mean(s: BlockSweep, blocks: Blocks, p: Problem, best: Pool, out: NDArray[Any]) -> None:
+    """Average the means (R, M) of the most probable supports."""
+    total = 0.0
+    for c in range(best.filled[0]):
+        weight = math.exp(best.value[c])
+        if weight < LEAST_IN_MEAN and best.value[c] < best.value[_best(best)]:
+            continue
+        total += weight
+        start_from(s, blocks, p, best.atoms[c], best.size[c])
+        K = s.inside[0]
+        mean, C = np.empty(K), np.empty((K, K))
+        for r in range(s.U.shape[0]):
+            for a in range(K):
+                mean[a] = s.U[r, s.columns[a]]
+            if p.positive:
+                for a in range(K):
+                    for e in range(K):
+                        C[a, e] = -s.H[a, s.columns[e]]
+                orthant_mean(mean, C, K)
+            for a in range(K):
+                out[r, s.columns[a]] += weight * mean[a]
+    for r in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[r, c] /= max(total, 1e-300)
+
+
+@kernel()
+def _write(best: Pool, out: Out, row: int) -> None:
+    for c in range(min(best.filled[0], out.value.shape[1])):
+        out.value[row, c], out.size[row, c] = best.value[c], best.size[c]
+        for a in range(best.size[c]):
+            out.chosen[row, c, a] = best.atoms[c, a]
