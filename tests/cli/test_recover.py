@@ -141,7 +141,7 @@ def test_info_of_a_dictionary_and_of_models(files):
     done = invoke("info", "Phi.npy", "--signals", "20")
     assert done.exit_code == 0, done.output
     assert "12 measurements × 30 atoms" in done.output
-    assert "1 nonzeros: 100% right, 100% certified" in done.output
+    assert "1 nonzeros: 100% of 20 right, 100% certified" in done.output
     figures = json.loads(invoke("info", "Phi.npy", "--signals", "0", "--json").output)
     assert figures["coherence"] == pytest.approx(ms.theory.coherence(np.load("Phi.npy")))
     assert figures["kind"] == "dictionary"

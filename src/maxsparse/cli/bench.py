@@ -10,7 +10,7 @@ import typer
 
 from maxsparse._core.registry import SOLVERS
 from maxsparse.cli.arguments import Json, check_name, one_of, read_dictionary
-from maxsparse.cli.compare import OURS, compare, print_table
+from maxsparse.cli.compare import OURS, compare, print_table, say_what_is_missing
 from maxsparse.cli.printing import print_json
 
 __all__ = ["bench"]
@@ -34,6 +34,9 @@ def bench(
     ] = None,
     signals: Annotated[int, typer.Option(min=1, help="Random noiseless signals per sparsity.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the signals.")] = 0,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="Time for all of it, without compiling; what does not fit is left out.")
+    ] = 25.0,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +55,7 @@ def bench(
             )
     Phi = np.asarray(read_dictionary(dictionary, key))
     counts = _sparsities(sparsities, Phi.shape)
-    curves = compare(Phi, names, counts, signals, seed)
+    curves = compare(Phi, names, counts, signals, seed, seconds)
     if as_json:
         print_json({"signals_per_sparsity": signals, "seed": seed, "methods": [curve.as_dict() for curve in curves]})
         return
@@ -60,7 +63,8 @@ def bench(
         f"{dictionary}: {Phi.shape[0]} measurements × {Phi.shape[1]} atoms. Share of {signals} signals per number d of "
         f"nonzeros\nwhose support is exactly right; all methods but {OURS} are given d. The first run compiles.\n"
     )
-    print_table(curves, max(len(OURS), *(len(f"{name}, whitened") for name in [*names, ""])), counts)
+    done = print_table(curves, max(len(OURS), *(len(f"{name}, whitened") for name in [*names, ""])), counts)
+    say_what_is_missing(done, signals)
 
 
 def _sparsities(text: str | None, shape: tuple[int, ...]) -> list[int]:

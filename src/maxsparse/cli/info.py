@@ -9,10 +9,11 @@ import numpy as np
 import typer
 
 from maxsparse.cli.arguments import Json, is_model, open_model, read_dictionary
-from maxsparse.cli.compare import OURS, Curve, measure, warm_up
+from maxsparse.cli.compare import LARGE, OURS, Curve, Method, measure, say_what_is_missing, warm_up
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
+    from maxsparse._core.validation import FloatArray
     from maxsparse.recovery import SparseRecoverer
     from maxsparse.theory.describe import Description
 
@@ -32,6 +33,10 @@ def info(
         ),
     ] = None,
     signals: Annotated[int, typer.Option(min=0, help="Signals per sparsity for a trial recovery; 0 skips it.")] = 50,
+    seconds: Annotated[
+        float,
+        typer.Option(min=0.1, help="Time for the trial recovery, without compiling; what does not fit is left out."),
+    ] = 10.0,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the networks that come trained and exit.")] = False,
     as_json: Json = False,
@@ -66,10 +71,19 @@ def info(
     if not as_json:
         typer.echo("\n".join(lines))
     if signals and n < m:
+        from maxsparse.recovery import SparseRecoverer
+
         sparsities = sorted({d for d in (1, n // 8, n // 4, (3 * n) // 8, n // 2) if d >= 1})
-        warm_up(model)
-        curve = measure(OURS, lambda Y, d: model.recover(Y), np.asarray(Phi), sparsities, signals, SEED)
-        figures["trial"] = _trial(curve, signals)
+        matrix = np.asarray(Phi)
+
+        def recovery(part: FloatArray) -> Method:
+            used = model if part is matrix else SparseRecoverer(part)
+            if part.size < LARGE:
+                warm_up(used)
+            return lambda Y, d: used.recover(Y)
+
+        curve = measure(OURS, recovery, matrix, sparsities, signals, SEED, seconds)
+        figures["trial"] = _trial(curve)
         if not as_json:
             _print_trial(curve, signals)
     if as_json:
@@ -148,21 +162,24 @@ def _figures(description: Description) -> dict[str, Any]:
     }
 
 
-def _trial(curve: Curve, N: int) -> dict[str, Any]:
+def _trial(curve: Curve) -> dict[str, Any]:
     return {
-        "signals_per_sparsity": N,
+        "signals_per_sparsity": curve.signals,
         "nonzeros": curve.sparsities,
         "right": curve.right,
         "certified": curve.certified,
         "certified_but_wrong": curve.false,
         "milliseconds_per_signal": curve.milliseconds,
+        "left_out": curve.left_out,
     }
 
 
 def _print_trial(curve: Curve, N: int) -> None:
-    typer.echo(f"\ntrial               {N} random noiseless signals each, recovered with certificates:")
-    rows = zip(curve.sparsities, curve.right, curve.certified, curve.milliseconds, strict=True)
-    for d, right, certified, milliseconds in rows:
+    typer.echo("\ntrial               random noiseless signals, recovered with certificates:")
+    rows = zip(curve.sparsities, curve.signals, curve.right, curve.certified, curve.milliseconds, strict=True)
+    for d, count, right, certified, milliseconds in rows:
         typer.echo(
-            f"{'':20}{d} nonzeros: {right:.0%} right, {certified:.0%} certified, {milliseconds:.2f} ms per signal"
+            f"{'':20}{d} nonzeros: {right:.0%} of {count} right, {certified:.0%} certified, "
+            f"{milliseconds:.2f} ms per signal"
         )
+    say_what_is_missing([curve], N)

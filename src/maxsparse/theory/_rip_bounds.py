@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 Matrix = NDArray[np.float64]
 Support = NDArray[np.intp]
 CANDIDATES = 60  # most promising atoms tried in a greedy step or a swap
 POLISHED = 4  # subsets of the search improved by swaps
-MOST_ATOMS = 3000  # for more, bounds from eigenvalues of the whole Gram matrix take minutes
+MOST_ATOMS = 1500  # for more, bounds from eigenvalues of the whole Gram matrix take minutes
+SHRUNK = 3e9  # work that finding the best ρ may take, in m³
 
 
 def search_extremes(
@@ -49,12 +51,14 @@ def _search_largest(M: Matrix, k: int, trials: int, rng: np.random.Generator) ->
 def _truncated_power(M: Matrix, k: int, X: Matrix, iterations: int = 25) -> Support:
     """Power iterations that keep the k largest entries of every row; returns the supports."""
     chosen = np.zeros((len(X), k), dtype=np.intp)
+    ends = np.arange(0, len(X) * k + 1, k)
+    sparse = csr_array(X)
     for _ in range(iterations):
-        Z = X @ M
+        Z: Matrix = np.asarray(sparse @ M)  # k·m products a row, not m²
         chosen = np.argpartition(-np.abs(Z), k - 1, axis=1)[:, :k]
-        X = np.zeros_like(X)
-        np.put_along_axis(X, chosen, np.take_along_axis(Z, chosen, axis=1), axis=1)
-        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        values = np.take_along_axis(Z, chosen, axis=1)
+        values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        sparse = csr_array((values.ravel(), chosen.ravel(), ends), shape=X.shape)
     return chosen
 
 
@@ -150,7 +154,7 @@ def _thresholded(off: Matrix, k: int) -> float:
     """Min over ρ of λ_max(S_ρ(O)) + (k − 1)ρ, since x'Ux ≤ ρ(‖x‖₁² − ‖x‖₂²) ≤ (k − 1)ρ for |U_ij| ≤ ρ."""
     largest = float(np.abs(off).max())
     best = math.inf
-    for rho in np.linspace(0.0, largest, 12 if len(off) <= 1000 else 4):
+    for rho in np.linspace(0.0, largest, int(np.clip(SHRUNK / len(off) ** 3, 2, 12))):
         shrunk = np.sign(off) * np.maximum(np.abs(off) - rho, 0.0)
         best = min(best, float(np.linalg.eigvalsh(shrunk)[-1]) + (k - 1) * float(rho))
     return best

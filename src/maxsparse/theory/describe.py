@@ -165,6 +165,7 @@ def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng:
     sigma = np.linalg.svd(unit, compute_uv=False)
     rank = int((sigma > max(n, m) * np.finfo(np.float64).eps * sigma[0]).sum())
     order = min(3, m)
+    delta = rip_constant(unit, order, limit=ENUMERATED, rng=generator)
     return Description(
         (n, m),
         rank,
@@ -173,10 +174,10 @@ def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng:
         coherence(unit),
         coherence(white),
         spark(unit, limit=200_000),
-        rip_constant(unit, order, limit=ENUMERATED, rng=generator),
+        delta,
         rip_constant(white, order, limit=ENUMERATED, rng=generator),
         _guaranteed(unit),
-        _guaranteed_iht(unit, generator),
+        _guaranteed_iht(unit, delta, generator),
         _forecast(unit, most, samples, generator),
         _forecast(white, most, samples, generator),
     )
@@ -192,10 +193,13 @@ def _guaranteed(unit: FloatArray) -> int:
     return int(failed[0]) if failed.size else m - 1
 
 
-def _guaranteed_iht(unit: FloatArray, rng: np.random.Generator) -> int:
+def _guaranteed_iht(unit: FloatArray, delta: RipConstant, rng: np.random.Generator) -> int:
+    """Largest k with δ_3k < 1/√32; `delta` is δ_3."""
     k, m = 0, unit.shape[1]
-    while 3 * (k + 1) <= m and rip_constant(unit, 3 * (k + 1), limit=ENUMERATED, rng=rng).below() is True:
+    while delta.k == 3 * (k + 1) and delta.below() is True:
         k += 1
+        if 3 * (k + 1) <= m:
+            delta = rip_constant(unit, 3 * (k + 1), limit=ENUMERATED, rng=rng)
     return k
 
 
@@ -203,29 +207,34 @@ def _forecast(B: FloatArray, most: int, samples: int, rng: np.random.Generator) 
     m = B.shape[1]
     omp, l1 = [], []
     for k in range(1, most + 1):
-        found, certain = 0, 0
-        for _ in range(samples):
-            S = rng.choice(m, k, replace=False)
-            signs = rng.choice([-1.0, 1.0], k)
-            found += _omp_finds(B, S, B[:, S] @ (signs * rng.uniform(0.1, 0.5, k)))
-            dual = np.linalg.pinv(B[:, S]).T @ signs
-            certain += bool(np.abs(np.delete(dual @ B, S)).max(initial=0.0) < 1.0)
-        omp.append(found / samples)
-        l1.append(certain / samples)
+        supports = np.empty((samples, k), np.intp)
+        signs, sizes = np.empty((2, samples, k))
+        for i in range(samples):
+            supports[i], signs[i] = rng.choice(m, k, replace=False), rng.choice([-1.0, 1.0], k)
+            sizes[i] = rng.uniform(0.1, 0.5, k)
+        atoms = B.T[supports]  # (samples, k, n)
+        omp.append(float(_omp_finds(B, supports, np.einsum("ik,ikn->in", signs * sizes, atoms)).mean()))
+        dual = np.einsum("ink,ik->in", np.linalg.pinv(atoms), signs)
+        outside = np.abs(dual @ B)
+        np.put_along_axis(outside, supports, 0.0, axis=1)
+        l1.append(float((outside.max(axis=1) < 1.0).mean()))
     return Forecast(omp, l1)
 
 
-def _omp_finds(B: FloatArray, S: NDArray[np.intp], y: FloatArray) -> bool:
-    """Whether the first |S| atoms that OMP selects are S."""
-    chosen: list[int] = []
-    r = y
-    for _ in range(S.size):
-        i = int(np.abs(r @ B).argmax())
-        if i not in S or i in chosen:
-            return False
-        chosen.append(i)
-        r = y - B[:, chosen] @ np.linalg.lstsq(B[:, chosen], y, rcond=None)[0]
-    return True
+def _omp_finds(B: FloatArray, supports: NDArray[np.intp], Y: FloatArray) -> NDArray[np.bool_]:
+    """Whether the first k atoms that OMP selects are the support, for every row of Y (N, n)."""
+    N, k = supports.shape
+    chosen = np.empty((N, 0), np.intp)
+    right, R = np.ones(N, bool), Y.copy()
+    for _ in range(k):
+        best = np.zeros(N, np.intp)
+        best[right] = np.abs(R[right] @ B).argmax(axis=1)
+        right &= (supports == best[:, None]).any(axis=1) & ~(chosen == best[:, None]).any(axis=1)
+        chosen = np.column_stack([chosen, best])
+        for i in np.flatnonzero(right):
+            atoms = B[:, chosen[i]]
+            R[i] = Y[i] - atoms @ np.linalg.lstsq(atoms, Y[i], rcond=None)[0]
+    return right
 
 
 def _interval(constant: RipConstant) -> str:

@@ -155,7 +155,7 @@ def _sparse_null_vector(unit: FloatArray, rank: int, tol: float) -> NDArray[np.i
     # Atoms that are most similar to others are most likely to be in a small dependent set.
     G = np.abs(unit.T @ unit)
     np.fill_diagonal(G, 0.0)
-    tried = 20 if m <= 500 else 0  # linear programs of this size take milliseconds, larger ones minutes
+    tried = 20 if m <= 200 else 5 if m <= 500 else 0  # larger linear programs take minutes
     for i in np.argsort(-G.max(axis=0))[:tried]:
         bounds: list[tuple[float, float | None]] = [(0, None)] * (2 * m)
         bounds[i], bounds[m + i] = (1, 1), (0, 0)
