@@ -2,9 +2,15 @@
 
     python benchmarks/noise.py cells      # fresh dictionaries, σ known, default budget
     python benchmarks/noise.py alista     # needs MAXSPARSE_DATA, a folder with na_alista_250x*.npz
+    python benchmarks/noise.py grid       # next to SBL, ℓ1 and VAMP, all given σ; 75 cells
 
 Times are processor seconds of all threads, divided by the number of signals. A failure of the search is a signal whose
 true support is more probable, under the search's own model, than the answer.
+
+The grid has five kinds of Φ, five amplitude laws, n from 20 to 250 and SNR from 10 to 80 dB. NMSE is that of `mean` and
+of the other methods' coefficients. Supports of the other methods are their nonzeros, what of them is larger than three
+standard deviations of the noise, or what their scores say, whichever is right most often. The difference to the best
+of them comes with its standard error, by jackknife over signals.
 """
 
 import argparse
@@ -18,6 +24,7 @@ import numpy as np
 import maxsparse as ms
 
 RESULTS = Path(__file__).parent / "results" / "noise.json"
+GRID_RESULTS = Path(__file__).parent / "results" / "noise_grid.json"
 # kind, n, m, d, SNR in dB
 CELLS = [
     ("gaussian", 20, 100, 5, 20),
@@ -37,6 +44,43 @@ PUBLISHED = {
     "AGLISTA": [-41.3, -35.5, -25.6, -21.4, None, -17.7],
     "NA-ALISTA": [-42.2, -39.1, -32.5, -21.6, None, -20.2],
 }
+KINDS = ("gaussian", "decaying", "low_rank_plus", "clustered", "bumps")
+LAWS = ("uniform", "gaussian", "unit", "normal", "decaying")
+# n, m, d for incoherent and for coherent dictionaries
+SIZES = ((20, 100, 4, 3), (40, 80, 7, 4), (64, 256, 12, 6), (128, 256, 20, 8), (250, 500, 40, 12))
+SNRS = (10, 20, 30, 40, 60, 80)
+# Every kind with every law three times, sizes and noise levels in turn; the largest size once for each kind.
+GRID = [
+    (kind, *SIZES[size], law, SNRS[(2 * k + a + 2 * turn) % 6])
+    for k, kind in enumerate(KINDS)
+    for a, law in enumerate(LAWS)
+    for turn in range(3)
+    for size in (4 if turn == 2 and k == a else (k + a + turn) % 4,)
+]
+GRID_SEED = 3000
+LARGE = 100  # measurements, beyond which a third of the signals must do
+
+
+def normal(rng, size):
+    return rng.standard_normal(size)
+
+
+def decaying(rng, size):
+    return 0.8 ** rng.integers(0, 12, size) * rng.choice([-1.0, 1.0], size)
+
+
+AMPLITUDES = {"normal": normal, "decaying": decaying}
+
+
+def dictionary(kind, n, m, seed):
+    """Return a fresh Φ of the kind; "bumps" are gaussian bumps at m places, as in a library of smooth spectra."""
+    if kind == "clustered":
+        return ms.dictionaries.clustered(n, m, clusters=m // 4, epsilon=0.3, rng=seed).matrix
+    if kind == "bumps":
+        centres, width = np.linspace(0, n - 1, m), 1.2
+        Phi = np.exp(-0.5 * ((np.arange(n)[:, None] - centres) / width) ** 2)
+        return Phi / np.linalg.norm(Phi, axis=0)
+    return getattr(ms.dictionaries, kind)(n, m, rng=seed)
 
 
 def noisy(Phi, X, snr, rng):
@@ -98,8 +142,9 @@ def alista(size, snr, signals):
     sigma = np.std(Y, axis=1) * 10 ** (-snr / 20)
     Y = Y + sigma[:, None] * rng.standard_normal(Y.shape)
     means, coefs, seconds = np.zeros_like(X), np.zeros_like(X), 0.0
+    model = ms.SparseRecoverer(Phi, noise=1.0)
     for i in range(signals):  # every signal has its own noise level
-        model = ms.SparseRecoverer(Phi, noise=float(sigma[i]))
+        model.set_params(noise=float(sigma[i]))
         begun = time.process_time()
         result = model.recover(Y[i : i + 1])
         seconds += time.process_time() - begun
@@ -116,29 +161,84 @@ def alista(size, snr, signals):
     }
 
 
+def difference(X, ours, theirs):
+    """Return by how many dB the error of `ours` is larger, and the standard error of that."""
+    a, b = np.sum((ours - X) ** 2, axis=1), np.sum((theirs - X) ** 2, axis=1)
+    each = 10 * np.log10((a.sum() - a) / (b.sum() - b))
+    spread = np.sqrt((len(X) - 1) * np.mean((each - each.mean()) ** 2))
+    return float(10 * np.log10(a.sum() / b.sum())), float(spread)
+
+
+def exact(X, *supports):
+    """Return which signals have the right support, for the best of several rules."""
+    right = [(support == (X != 0)).all(axis=1) for support in supports]
+    return max(right, key=np.mean)
+
+
+def grid_cell(number, signals):
+    kind, n, m, few, fewer, law, snr = GRID[number]
+    d = few if kind == "gaussian" else fewer
+    count = signals if n < LARGE else -(-signals // 3)
+    Phi = dictionary(kind, n, m, GRID_SEED + number)
+    X, _ = ms.signals.sample(Phi, count, sparsity=d, amplitudes=AMPLITUDES.get(law, law), rng=GRID_SEED + 1000 + number)
+    Y = X @ Phi.T
+    sigma = float(np.sqrt(np.mean(Y**2)) * 10 ** (-snr / 20))
+    Y += sigma * np.random.default_rng(GRID_SEED + 2000 + number).standard_normal(Y.shape)
+    begun = time.process_time()
+    result = ms.SparseRecoverer(Phi, noise=sigma).recover(Y)
+    seconds = time.process_time() - begun
+    coefs = {name: getattr(ms.solvers, name)(Phi, Y, noise=sigma) for name in ("sbl", "l1", "vamp")}
+    level = 3 * sigma / np.linalg.norm(Phi, axis=0)
+    right = exact(X, result.support)
+    others = {name: exact(X, r.coef != 0, np.abs(r.coef) > level, r.scores > 0) for name, r in coefs.items()}
+    errors = {name: nmse(X, r.coef) for name, r in coefs.items()}
+    best, most = min(errors, key=errors.get), max(others, key=lambda name: others[name].mean())
+    worse, spread = difference(X, result.mean, coefs[best].coef)
+    lost = others[most].astype(float) - right
+    return {
+        "cell": [kind, n, m, d, law, snr],
+        "signals": count,
+        "nmse of mean": nmse(X, result.mean),
+        "nmse of coef": nmse(X, result.coef),
+        "nmse": errors,
+        "worse by dB": worse,
+        "standard error of worse": spread,
+        "exact": float(right.mean()),
+        "exact of others": {name: float(values.mean()) for name, values in others.items()},
+        "fewer": float(lost.mean()),
+        "standard error of fewer": float(lost.std() / np.sqrt(count)),
+        "confidence": float(result.confidence.mean()),
+        "milliseconds": 1e3 * seconds / count,
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["cells", "alista"])
+    parser.add_argument("part", choices=["cells", "alista", "grid"])
     parser.add_argument("--dictionaries", type=int, default=4)
     parser.add_argument("--signals", type=int, default=250)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of cells")
     arguments = parser.parse_args()
+    cells = {"cells": CELLS, "grid": GRID, "alista": [(size, snr) for snr in ALISTA_SNR for size in ALISTA_SIZES]}
     rows = []
-    if arguments.part == "cells":
-        for number in arguments.only or range(len(CELLS)):
+    for number in arguments.only or range(len(cells[arguments.part])):
+        if arguments.part == "cells":
             rows.append(cell(*CELLS[number], arguments.dictionaries, arguments.signals))
-            print(json.dumps(rows[-1]), flush=True)
-    else:
-        for snr in ALISTA_SNR:
-            for size in ALISTA_SIZES:
-                rows.append(alista(size, snr, arguments.signals))
-                print(json.dumps(rows[-1]), flush=True)
+        elif arguments.part == "alista":
+            rows.append(alista(*cells["alista"][number], arguments.signals))
+        else:
+            rows.append(grid_cell(number, arguments.signals))
+        print(json.dumps(rows[-1]), flush=True)
+    if arguments.only:
+        return
+    entry = {"maxsparse": ms.__version__, "numpy": np.__version__, "signals": arguments.signals, "rows": rows}
+    if arguments.part == "grid":
+        GRID_RESULTS.write_text(json.dumps(entry, indent=1) + "\n")
+        return
+    if arguments.part == "alista":
+        entry["published"] = PUBLISHED
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if not arguments.only:
-        entry = {"maxsparse": ms.__version__, "numpy": np.__version__, "rows": rows}
-        if arguments.part == "alista":
-            entry["published"] = PUBLISHED
-        RESULTS.write_text(json.dumps(stored | {arguments.part: entry}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(stored | {arguments.part: entry}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

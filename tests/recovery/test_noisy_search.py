@@ -176,8 +176,20 @@ def test_gains_of_all_neighbours_under_a_slab_with_humps():
     np.testing.assert_array_equal(s.gains[flips > 0.0], flips[flips > 0.0])
 
 
+def dense(Q, y, variance):
+    """Return evidence and prior probability of x ~ N(0, vI), and the posterior mean of x."""
+    n, m = Q.shape
+    v = (y @ y - n * variance) / m * np.array([0.5, 1.0, 2.0])
+    C = [variance * np.eye(n) + one * Q @ Q.T for one in v]
+    values = np.array([multivariate_normal.logpdf(y, np.zeros(n), c) for c in C]) + 0.5 * n * math.log(2 * math.pi)
+    weights = np.exp(values - np.logaddexp.reduce(values))
+    mean = sum(w * one * Q.T @ np.linalg.solve(c, y) for w, one, c in zip(weights, v, C, strict=True))
+    directions = sum(w * one * np.trace(np.linalg.solve(c, Q @ Q.T)) for w, one, c in zip(weights, v, C, strict=True))
+    return np.logaddexp.reduce(values) - math.log(3), math.log(n / directions) / math.log(n), mean
+
+
 def test_the_answer_is_the_most_probable_of_all_supports():
-    """Probabilities are those of enumeration under the same slabs and shapes."""
+    """Probabilities are those of enumeration under the same slabs and shapes, next to a dense explanation."""
     n, m = 6, 9
     law = usual_law(n - 1)
     supports = list(all_supports(m, n - 1))
@@ -187,12 +199,42 @@ def test_the_answer_is_the_most_probable_of_all_supports():
         answer = noisy_search(Q, y[None], np.zeros((1, m)), np.array([variance]), starts=200)
         prior = law.prior(m)
         log_posterior = np.array([shaped(Q, y, S, variance, answer.slab[0], law) + prior[len(S)] for S in supports])
-        probability = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
+        whole = np.logaddexp.reduce(log_posterior)
+        assert answer.whole[0] == pytest.approx(whole, abs=0.05)
+        rival, weight, mean = dense(Q, y, variance)
+        sparse = 1 / (1 + weight / (1 - weight) * math.exp(rival - whole))
+        probability = sparse * np.exp(log_posterior - whole)
         best = supports[int(probability.argmax())]
         assert tuple(np.flatnonzero(answer.support()[0])) == best
         assert answer.probability[0, 0] == pytest.approx(probability.max(), abs=0.02)
         inclusion = [sum(p for p, S in zip(probability, supports, strict=True) if j in S) for j in range(m)]
-        np.testing.assert_allclose(answer.inclusion[0], inclusion, atol=0.02)
+        spread = (1 - sparse) * 0.25 * n / m
+        np.testing.assert_allclose(answer.inclusion[0], np.array(inclusion) + spread, atol=0.02)
+        learned = Law(float(answer.slab[0]), law.shapes, law.sizes)  # no signal is dense then
+        alone = noisy_search(Q, y[None], np.zeros((1, m)), np.array([variance]), starts=200, law=learned)
+        np.testing.assert_allclose(alone.probability[0, 0], probability.max() / sparse, atol=0.02)
+        np.testing.assert_allclose(answer.mean[0], sparse * alone.mean[0] + (1 - sparse) * mean, atol=1e-3)
+
+
+def test_message_passing_has_half_a_say_where_supports_are_many():
+    """At a low signal-to-noise ratio; and none where it did not converge, or its support is far less probable."""
+    Q = ms.dictionaries.gaussian(40, 120, rng=0)
+    _, Y = ms.signals.sample(Q, 8, sparsity=8, noise=0.15, rng=1)
+    law = Law(0.1, usual_law(39).shapes, usual_law(39).sizes)
+    arguments = (Q, Y, np.zeros((8, 120)), np.full(8, 0.15**2))
+    plain = noisy_search(*arguments, starts=20, law=law)
+    many = plain.share[1:6] < 1
+    assert many.any()
+    passed = np.random.default_rng(0).standard_normal((8, 120))
+    passed[0] = np.nan
+    support = plain.support()
+    support[6:] = np.arange(120) < 20
+    other = noisy_search(*arguments, starts=20, law=law, passed=passed, candidates=(support,))
+    np.testing.assert_allclose(other.probability, plain.probability, atol=0.1)
+    np.testing.assert_allclose(other.mean[[0, 6, 7]], plain.mean[[0, 6, 7]], atol=0.1)
+    half = 0.5 * (plain.mean + passed)[1:6]
+    np.testing.assert_allclose(other.mean[1:6][many], half[many], atol=0.1)
+    np.testing.assert_allclose(other.mean[1:6][~many], plain.mean[1:6][~many], atol=0.1)
 
 
 def test_a_chain_spends_time_in_proportion_to_the_posterior():

@@ -109,7 +109,7 @@ def _find_peaks(r: Room, task: Task, G: NDArray[Any], slabs: Slabs, best: int) -
 @kernel()
 def average(
     r: Room, task: Task, G: NDArray[Any], slabs: Slabs, work: Work, state: NDArray[Any], evidence: NDArray[Any]
-) -> float:
+) -> tuple[float, float]:
     """Sum over supports, noise levels and slabs, and make the sums in `mass` probabilities.
 
     Parameters
@@ -120,6 +120,7 @@ def average(
     Returns
     -------
     share : of all probability, by estimate, on the supports that were enumerated.
+    whole : log probability of the signal, up to a constant (2π)^(−n/2).
     """
     best = 0
     for c in range(r.pool.filled[0]):
@@ -147,7 +148,7 @@ def average(
             r.mass.inclusion[j] += r.inclusion[j]
     for c in range(r.mass.best.filled[0]):
         r.mass.best.value[c] -= math.log(total)
-    return share
+    return share, reference + math.log(total)
 
 
 @kernel()

@@ -22,7 +22,7 @@ USUAL = (
     (0.0, 0.5, (0.35, 1.0, 2.9)),  # gaussian
     (2.5, 0.5, (0.6, 1.0, 1.6)),  # like U[.1, .5] or N(±.3, .1)
 )
-USUAL_SIZES = 0.4  # probability of one more nonzero
+USUAL_SIZES = 0.6  # probability of one more nonzero
 WIDE_RATIOS, WIDE_FACTORS = (0.0, 1.5, 2.5, 4.0, 8.0), (0.2, 0.36, 0.65, 1.0, 1.55, 2.8, 5.0)
 ROUNDS = 300  # of EM
 LEAST_WEIGHT = 0.005  # of a slab that is kept

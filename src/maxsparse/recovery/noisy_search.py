@@ -5,6 +5,12 @@ The posterior of a support S of size k is :math:`p(S \mid y) \propto N(y; 0, \si
 :class:`maxsparse.recovery.law.Law`. The slab's variance δ is learned for every signal. Climbs from starts that the
 network's scores suggest (:mod:`maxsparse.recovery._climb`) find the supports; their probabilities are averages over
 slabs (:mod:`maxsparse.recovery._probabilities`).
+
+The posterior mean is the average over supports by their probability. Where these are too many to be enumerated, a chain
+samples the rest, and message passing, which sums over all supports approximately, is a second estimate of the same
+mean: the answer is halfway between the two, whose squared error is at most the average of theirs, and less if they err
+differently. Message passing has a say only if its own support is about as probable as the best one. Where every signal
+is judged by itself, a dense explanation (:mod:`maxsparse.recovery._dense`) gets its share too, by evidence.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import Pool, Task, climb, drop_below, keep, search_signal, start_from
+from maxsparse.recovery._dense import Dense, explain_densely
 from maxsparse.recovery._neighbours import Mass
 from maxsparse.recovery._probabilities import KEPT, Slabs, Work, average, make_room
 from maxsparse.recovery._sweep import Sweep
@@ -31,15 +38,19 @@ __all__ = ["Candidates", "Signals", "climbs_of", "most_atoms", "noisy_search", "
 
 EXPANSIONS = (2, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
-STEPS, STEP_WORK = (100, 200), 2_000_000  # of a chain, likewise
+STEPS, STEP_WORK = (60, 200), 2_000_000  # of a chain, likewise
 MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
 SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 CLIMB_NANOSECONDS = 5.0  # of one climb, per measurement and atom, on a quiet machine
 MANY = 64  # measurements beyond which a climb, which then goes through more atoms, takes longer in proportion
+LEAST_SLAB = 4.0  # mean square of the coefficients in units of σ²: smaller ones could not be told from noise
 OUT_OF_REACH = 20.0  # nats below the best of what was met, beyond which no other slab makes a support probable
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
+RIVAL = 10.0  # nats below the best support at which that of message passing is not worth hearing
+CERTAIN = 1.0 - 1e-9  # of an explanation by few atoms
+DENSE = 0.25  # nonzeros of a dense explanation, in units of n, for the probability of every atom
 BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
 LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around the level that a signal suggests
 
@@ -72,7 +83,7 @@ class Out(NamedTuple):
     atoms: NDArray[np.int32]  # (N, KEPT, most + 1)
     inclusion: NDArray[np.float64]  # (N, m)
     mean: NDArray[np.float64]  # (N, m)
-    level: NDArray[np.float64]  # (N, 2), σ² and δ
+    level: NDArray[np.float64]  # (N, 3), σ², δ and the log probability of the signal
     evidence: NDArray[np.float64]  # (N, P, most + 1) or empty: log evidence by noise level, slab and size
     starts: NDArray[np.int64]  # (N,)
     share: NDArray[np.float64]  # (N,), of the probability that was enumerated
@@ -101,6 +112,8 @@ class Candidates:
         Share of all probability, by estimate, on the supports that were enumerated.
     evidence : ndarray of shape (N, P, most + 1)
         Log probability of the signal with each slab and size, if it was requested.
+    whole : ndarray of shape (N,)
+        Log probability of the signal over all supports, up to a constant.
     """
 
     probability: NDArray[np.float64]
@@ -112,6 +125,7 @@ class Candidates:
     starts: NDArray[np.int64]
     share: NDArray[np.float64]
     evidence: NDArray[np.float64]
+    whole: NDArray[np.float64]
 
     def support(self) -> NDArray[np.bool_]:
         """Return the most probable support of every signal, (N, m)."""
@@ -150,6 +164,7 @@ def noisy_search(
     starts: int,
     candidates: tuple[NDArray[np.bool_], ...] = (),
     law: Law | None = None,
+    passed: NDArray[np.float64] | None = None,
     spread: float = 0.0,
     learned: bool = False,
     seed: int = 0,
@@ -173,6 +188,9 @@ def noisy_search(
         Supports that other methods found. The answer is never less probable than any of them.
     law : Law, optional
         What is expected of the coefficients; by default what is usual.
+    passed : ndarray of shape (N, m), optional
+        Posterior mean by message passing, for atoms of norm 1; NaN where it did not converge. The last of `candidates`
+        is its support.
     spread : float, default=0.0
         Standard deviation of log σ² where it was estimated from other data: probabilities are averaged over it.
     learned : bool, default=False
@@ -198,14 +216,15 @@ def noisy_search(
     law = usual_law(most) if law is None else law
     grid = _grid(law, spread, learned)
     shared = Shared(np.empty((0, 0)), law.prior(m), np.maximum(spectrum, 0.0), grid, law.slab)
-    signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, suggested)
+    coordinates = times(Z64, basis)
+    signals = Signals(Z64, times(Z64, atoms), coordinates**2, odds, suggested)
     out = Out(
         np.full((N, KEPT), -np.inf),
         np.zeros((N, KEPT), np.int64),
         np.zeros((N, KEPT, most + 1), np.int32),
         np.zeros((N, m)),
         np.zeros((N, m)),
-        np.stack([variance, np.zeros(N)], axis=1),
+        np.stack([variance, np.zeros(N), np.zeros(N)], axis=1),
         np.full((N, len(grid), most + 1) if evidence else (N, 0, most + 1), -np.inf),
         np.zeros(N, np.int64),
         np.ones(N),
@@ -219,6 +238,14 @@ def noisy_search(
         int(np.clip(STEP_WORK // cost, *STEPS)) if not evidence else 0,
     )
     over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
+    if passed is not None and not evidence:
+        passed = _trusted(passed, candidates[-1], atoms, Z64, shared.prior, out)
+        rows = np.flatnonzero(np.isfinite(passed[:, 0]) & (out.share < 1.0))
+        out.mean[rows] = 0.5 * (out.mean[rows] + passed[rows])
+    if law.slab == 0 and not evidence:
+        levels = np.unique(grid[:, 0])
+        dense = explain_densely(shared.spectrum, basis, coordinates, variance[:, None] * np.exp(levels))
+        _consider_dense(out, dense, atoms, passed)
     order = np.argsort(-out.value, axis=1, kind="stable")
     return Candidates(
         np.exp(np.take_along_axis(out.value, order, axis=1)),
@@ -230,7 +257,51 @@ def noisy_search(
         out.starts,
         out.share,
         out.evidence,
+        out.level[:, 2].copy(),
     )
+
+
+def _trusted(
+    passed: NDArray[np.float64],
+    support: NDArray[np.bool_],
+    Q: NDArray[np.float64],
+    Z: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    out: Out,
+) -> NDArray[np.float64]:
+    """Return the means by message passing, NaN where its own `support` is far less probable than the best one."""
+    kept = np.full(passed.shape, np.nan)
+    for i in np.flatnonzero(np.isfinite(passed).all(axis=1) & (support.sum(axis=1) < len(prior))):
+        best = np.argmax(out.value[i])
+        atoms = out.atoms[i, best, : out.size[i, best]]
+        values = [_log_posterior(Q[:, S], Z[i], out.level[i], prior) for S in (atoms, np.flatnonzero(support[i]))]
+        if values[1] > values[0] - RIVAL:
+            kept[i] = passed[i]
+    return kept
+
+
+def _log_posterior(
+    A: NDArray[np.float64], z: NDArray[np.float64], level: NDArray[np.float64], prior: NDArray[np.float64]
+) -> float:
+    """Return the log posterior of the support with atoms A (n, k) under the gaussian slab, up to a constant."""
+    k, ratio = A.shape[1], level[1] / level[0]
+    L = np.linalg.cholesky(np.eye(k) + ratio * (A.T @ A))
+    b = np.linalg.solve(L, A.T @ z)
+    return float(0.5 * ratio * (b @ b) / level[0] - np.log(L.diagonal()).sum() + prior[k])
+
+
+def _consider_dense(out: Out, dense: Dense, Q: NDArray[np.float64], passed: NDArray[np.float64] | None) -> None:
+    """Give a dense explanation its share of the probability; its mean is that of message passing where there is one."""
+    sparse = 1.0 / (1.0 + np.exp(np.minimum(dense.odds + dense.evidence - out.level[:, 2], 700.0)))
+    rows = np.flatnonzero(sparse < CERTAIN)
+    rest = (1.0 - sparse[rows])[:, None]
+    mean = dense.coordinates[rows] @ Q
+    if passed is not None:
+        trusted = np.isfinite(passed[rows, 0])
+        mean[trusted] = passed[rows[trusted]]
+    out.mean[rows] += rest * (mean - out.mean[rows])
+    out.inclusion[rows] += rest * (DENSE * len(Q) / Q.shape[1] - out.inclusion[rows])
+    out.value[rows] += np.log(sparse[rows])[:, None]
 
 
 def _grid(law: Law, spread: float, learned: bool) -> NDArray[np.float64]:
@@ -300,11 +371,11 @@ def _search_rows(
             soft[j] = SHARPNESS * signals.odds[row, j]
         task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
         out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
-        out.level[row, 1] = _slab_of(s, pool, task, shared.G)
+        out.level[row, 1] = max(_slab_of(s, pool, task, shared.G), LEAST_SLAB * out.level[row, 0])
         drop_below(pool, OUT_OF_REACH)
         slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]
         slabs = Slabs(n, shared.grid, slab)
-        out.share[row] = average(room, task, shared.G, slabs, work, state, out.evidence[row])
+        out.share[row], out.level[row, 2] = average(room, task, shared.G, slabs, work, state, out.evidence[row])
         _write(room.mass, out, row)
 
 

@@ -40,6 +40,8 @@ MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes long
 LEAST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
 REFUTING_STARTS = 60  # climbs by which a given noise level is checked
 UNLIKELY = 0.5  # difference of log σ between a given level and the learned one, from which on evidence decides
+LARGE = 50_000  # nm, from which on the check costs more than the answer and only doubtful signals get it:
+DOUBTFUL, CROWDED = 1.0, 0.25  # standard deviations of the squared residual, and nonzeros in units of n
 REFUTED = 8.0  # nats by which the learned one must be more probable
 LEARNED_STARTS = 60  # climbs at a level that was learned by a search of its own
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
@@ -77,6 +79,20 @@ class Found(NamedTuple):
             return None
         rows, inclusion, mean, posteriors = zip(*parts, strict=True)
         return cls(np.concatenate(rows), np.concatenate(inclusion), np.concatenate(mean), Posterior.join(posteriors))
+
+
+class Suggestions(NamedTuple):
+    """What other methods say of N signals."""
+
+    scores: NDArray[Any]  # (N, m)
+    supports: tuple[NDArray[np.bool_], ...]  # (N, m) each
+    passed: NDArray[np.float64] | None = None  # (N, m), mean by message passing, NaN where it did not converge;
+    # then the last of `supports` is its own
+
+    def of(self, rows: NDArray[np.intp]) -> Suggestions:
+        """Return what is said of some of the signals."""
+        passed = None if self.passed is None else self.passed[rows]
+        return Suggestions(self.scores[rows], tuple(support[rows] for support in self.supports), passed)
 
 
 class Look(NamedTuple):
@@ -215,13 +231,13 @@ class Pipeline:
         L = self.noise.whitener
         changed = self.prepared if L is None else self.prepared.changed(L)
         Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
-        scores, candidates = self._suggestions(changed, Z)
+        suggestions = self._suggestions(changed, Z)
         parts = []
         for start in track(range(0, len(Y), NOISY_PIECE), "search", self.progress):
             rows = np.arange(start, min(len(Y), start + NOISY_PIECE))
-            given, listed = np.full(len(rows), self.noise.sigma), tuple(c[rows] for c in candidates)
-            found = self.weigh(changed, Y[rows], Z[rows], scores[rows], given, listed, rows, out)
-            levels, wrong = self._refute(changed, Z[rows], scores[rows], out.coef[rows] != 0)
+            given, own = np.full(len(rows), self.noise.sigma), suggestions.of(rows)
+            found = self.weigh(changed, Y[rows], Z[rows], own, given, rows, out)
+            levels, wrong = self._refute(changed, Z[rows], own.scores, out.coef[rows] != 0)
             parts.append(found.of(~wrong))
             if wrong.any():
                 parts.append(self.weigh_learned(changed, Y[rows][wrong], Z[rows][wrong], levels, rows[wrong], out))
@@ -234,9 +250,8 @@ class Pipeline:
         changed: Prepared,
         Y: FloatArray,
         Z: FloatArray,
-        scores: NDArray[Any],
+        suggestions: Suggestions,
         sigma: NDArray[np.float64],
-        candidates: tuple[NDArray[np.bool_], ...],
         rows: NDArray[np.intp],
         out: Recovery,
         *,
@@ -245,10 +260,11 @@ class Pipeline:
         """Search at the noise levels (N,); write to these rows of `out`. `learned`: from the same signals."""
         n, m = changed.shape
         starts = min(self.starts(changed), LEARNED_STARTS) if learned else self.starts(changed)
-        answer = self._search_noisy(changed, Z, scores, sigma, candidates, self.law, starts=starts, learned=learned)
+        answer = self._search_noisy(changed, Z, suggestions, sigma, self.law, starts=starts, learned=learned)
         support = answer.support()
         X = fit_supports(changed.plain.columns, Z, support)
-        out.coef[rows], out.residual[rows], out.scores[rows] = X, residual_norms(Y, self.problem.atoms, X), scores
+        out.coef[rows], out.scores[rows] = X, suggestions.scores
+        out.residual[rows] = residual_norms(Y, self.problem.atoms, X)
         out.confidence[rows], out.iterations[rows] = answer.probability[:, 0], answer.starts
         out.converged[rows] = answer.starts < max(1, starts)
         radius = noise_radius(n, 1.0) * sigma
@@ -271,8 +287,8 @@ class Pipeline:
         starts = self.starts(changed)
         Q = changed.Phi / changed.norms
         better = noise_level(Q, Z, scores, starts=starts, suggested=levels.support, seed=self.seed)
-        candidates, sigma = tuple(better.support.transpose(1, 0, 2)), np.sqrt(better.variance)
-        found = self.weigh(changed, Y, Z, scores, sigma, candidates, rows, out, learned=True)
+        suggestions, sigma = Suggestions(scores, tuple(better.support.transpose(1, 0, 2))), np.sqrt(better.variance)
+        found = self.weigh(changed, Y, Z, suggestions, sigma, rows, out, learned=True)
         out.iterations[rows] += levels.starts + better.starts
         out.converged[rows] = better.starts < starts
         return found
@@ -282,18 +298,30 @@ class Pipeline:
     ) -> tuple[Levels, NDArray[np.bool_]]:
         """Return for which signals the given noise level is refuted by a far more probable one, and these levels."""
         n = changed.shape[0]
-        wrong = np.zeros(len(Z), dtype=bool)
+        doubtful = np.flatnonzero(self._doubtful(changed, Z, support) & (n >= LEAST_MEASUREMENTS))
         Q = changed.Phi / changed.norms
         options: dict[str, Any] = {"starts": min(REFUTING_STARTS, self.starts(changed)), "seed": self.seed}
-        levels = noise_level(Q, Z, scores, suggested=support[:, None], **options)
-        if n >= LEAST_MEASUREMENTS:
-            learned = np.sqrt(np.maximum(levels.variance, 1e-300))
-            far = (levels.variance > 0) & (np.abs(np.log(learned / self.noise.sigma)) > UNLIKELY)
-            for i in np.flatnonzero(far):
-                supports = np.concatenate([levels.support[i], support[i : i + 1]])[None]
-                at = evidence_by_level(Q, Z[i : i + 1], supports, np.array([self.noise.sigma, learned[i]]))[0]
-                wrong[i] = at[1] - at[0] > REFUTED
-        return levels.of(wrong), wrong
+        levels = noise_level(Q, Z[doubtful], scores[doubtful], suggested=support[doubtful, None], **options)
+        learned = np.sqrt(np.maximum(levels.variance, 1e-300))
+        refuted = (levels.variance > 0) & (np.abs(np.log(learned / self.noise.sigma)) > UNLIKELY)
+        for i in np.flatnonzero(refuted):
+            row = doubtful[i]
+            supports = np.concatenate([levels.support[i], support[row : row + 1]])[None]
+            at = evidence_by_level(Q, Z[row : row + 1], supports, np.array([self.noise.sigma, learned[i]]))[0]
+            refuted[i] = at[1] - at[0] > REFUTED
+        wrong = np.zeros(len(Z), dtype=bool)
+        wrong[doubtful[refuted]] = True
+        return levels.of(refuted), wrong
+
+    def _doubtful(self, changed: Prepared, Z: FloatArray, support: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return for which signals the given level might be wrong: many nonzeros, or a residual of another size."""
+        n, k = changed.shape[0], np.count_nonzero(support, axis=1)
+        if n * changed.shape[1] < LARGE:
+            return np.ones(len(Z), dtype=bool)
+        X = fit_supports(changed.plain.columns, Z, support)
+        square = (residual_norms(Z, changed.plain.columns, X) / self.noise.sigma) ** 2
+        usual = np.abs(square - (n - k)) < DOUBTFUL * np.sqrt(2.0 * np.maximum(n - k, 1))
+        return np.asarray(~usual | (k > CROWDED * n))
 
     def starts(self, changed: Prepared) -> int:
         """Return the number of climbs that the budget allows."""
@@ -303,32 +331,30 @@ class Pipeline:
         self,
         changed: Prepared,
         Z: FloatArray,
-        scores: NDArray[Any],
+        suggestions: Suggestions,
         sigma: Any,
-        candidates: tuple[NDArray[np.bool_], ...],
         law: Law | None,
         **options: Any,
     ) -> Candidates:
         """Search signals (N, n) in coordinates in which the noise is white, of level σ or one (N,) each."""
         variance = np.broadcast_to(np.asarray(sigma, dtype=np.float64) ** 2, len(Z))
-        options = {"starts": self.starts(changed), **options, "candidates": candidates, "law": law, "seed": self.seed}
-        return noisy_search(changed.Phi / changed.norms, Z, scores, variance, **options)
+        options = {"starts": self.starts(changed), **options, "law": law, "seed": self.seed}
+        options |= {"candidates": suggestions.supports, "passed": suggestions.passed}
+        return noisy_search(changed.Phi / changed.norms, Z, suggestions.scores, variance, **options)
 
     def learn(self, Y: NDArray[np.float64]) -> Law:
         """Learn from signals (N, n) how many nonzeros there are, how large, and of which shape."""
         L = self.noise.whitener
         changed = self.prepared if L is None else self.prepared.changed(L)
         Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
-        scores, candidates = self._suggestions(changed, Z)
+        suggestions = self._suggestions(changed, Z)
         n, m = changed.shape
         return learn_law(
-            lambda law, evidence: self._search_noisy(
-                changed, Z, scores, self.noise.sigma, tuple(candidates), law, evidence=evidence
-            ),
+            lambda law, evidence: self._search_noisy(changed, Z, suggestions, self.noise.sigma, law, evidence=evidence),
             max(1, min(n - 1, m)),
         )
 
-    def _suggestions(self, changed: Prepared, Z: NDArray[np.float64]) -> tuple[NDArray[Any], list[NDArray[np.bool_]]]:
+    def _suggestions(self, changed: Prepared, Z: NDArray[np.float64]) -> Suggestions:
         """Return scores, and supports of classical methods; the search never answers with a less probable one.
 
         Where a pass of the network takes longer than all the rest, signals that message passing explains do without.
@@ -338,7 +364,7 @@ class Pipeline:
         sigma = self.noise.sigma
         greedy = omp(prepared, Z, noise=sigma).support
         if n < LEAST_FOR_VAMP:
-            return np.asarray(self.scorer(Z, sigma)), [greedy]
+            return Suggestions(np.asarray(self.scorer(Z, sigma)), (greedy,))
         passed = vamp(prepared, Z, noise=sigma)
         likely = passed.scores > 0
         left = np.ones(len(Z), dtype=bool)
@@ -348,7 +374,8 @@ class Pipeline:
         scores = passed.scores.copy()
         if left.any():
             scores[left] = self.scorer(Z[left], sigma)
-        return scores, [greedy, likely]
+        mean = np.where(passed.converged[:, None], passed.coef * changed.norms, np.nan)
+        return Suggestions(scores, (greedy, likely), mean)
 
     def _bound(self, changed: Prepared, Z: FloatArray, out: Recovery) -> None:
         """Prove bounds on the number of nonzeros, and which answers are the only optimal ones."""
