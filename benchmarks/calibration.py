@@ -2,6 +2,7 @@
 
     python benchmarks/calibration.py                      # 30 cells, 3,400 signals each; writes results and picture
     python benchmarks/calibration.py --signals 100 --only 0 5
+    python benchmarks/calibration.py --store parts        # resumes a run that was interrupted
 
 Every cell has fresh dictionaries and 100 signals of its own for `fit(Y)`, which learns from them, without any truth,
 the noise level where it is not told and what amplitudes look like. Confidence is measured after it, and for comparison
@@ -90,41 +91,52 @@ def judge(model, X, Y):
     return result.confidence, right, covered(result, X), seconds
 
 
-def measure(number, signals):
-    """Return a row for one cell, and confidences and outcomes after `fit`."""
+def measure_piece(number, piece, count):
+    """Return what one dictionary of a cell gives, as arrays by name."""
     cell = CELLS[number]
     kind, n, m, *_, told = cell
-    plain, after, sets, seconds, levels = [], [], np.zeros(2), 0.0, []
+    seed = 10_000 + 100 * number + piece
+    Phi = getattr(ms.dictionaries, kind)(n, m, rng=seed)
+    _, for_fit, sigma = draw(Phi, cell, FOR_FIT, seed + 50)
+    X, Y, _ = draw(Phi, cell, count, seed, sigma)
+    options = {"noise": sigma} if told else {}
+    few = slice(None, -(-count // 4))
+    alone, right_alone, _, _ = judge(ms.SparseRecoverer(Phi, **options), X[few], Y[few])
+    model = ms.SparseRecoverer(Phi, **options).fit(for_fit)
+    confidence, right, sets, seconds = judge(model, X, Y)
+    numbers = {"sets": sets, "seconds": seconds, "level": model.noise_ / sigma}
+    arrays = {"confidence": confidence, "right": right, "alone": alone, "right alone": right_alone}
+    return {name: np.atleast_1d(value) for name, value in (arrays | numbers).items()}
+
+
+def measure(number, signals, store):
+    """Return a row for one cell, and confidences and outcomes after `fit`."""
+    parts = []
     for piece in range(-(-signals // PIECE)):
-        seed = 10_000 + 100 * number + piece
         count = min(PIECE, signals - piece * PIECE)
-        Phi = getattr(ms.dictionaries, kind)(n, m, rng=seed)
-        _, for_fit, sigma = draw(Phi, cell, FOR_FIT, seed + 50)
-        X, Y, _ = draw(Phi, cell, count, seed, sigma)
-        options = {"noise": sigma} if told else {}
-        few = slice(None, count // 4)
-        confidence, right, _, _ = judge(ms.SparseRecoverer(Phi, **options), X[few], Y[few])
-        plain.append((confidence, right))
-        model = ms.SparseRecoverer(Phi, **options).fit(for_fit)
-        confidence, right, found, spent = judge(model, X, Y)
-        after.append((confidence, right))
-        sets, seconds = sets + found, seconds + spent
-        levels.append(model.noise_ / sigma)
-    confidence, right = (np.concatenate(part) for part in zip(*after, strict=True))
-    alone, right_alone = (np.concatenate(part) for part in zip(*plain, strict=True))
+        path = None if store is None else store / f"{number}-{piece}-{count}.npz"
+        if path is not None and path.exists():
+            with np.load(path, allow_pickle=False) as stored:
+                parts.append(dict(stored))
+            continue
+        parts.append(measure_piece(number, piece, count))
+        if path is not None:
+            np.savez(path, **parts[-1])
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    sets = whole["sets"].reshape(-1, 2).sum(axis=0)
     row = {
-        "cell": list(cell),
+        "cell": list(CELLS[number]),
         "signals": signals,
-        "right": float(right.mean()),
-        "confidence": float(confidence.mean()),
-        "right without fit": float(right_alone.mean()),
-        "confidence without fit": float(alone.mean()),
+        "right": float(whole["right"].mean()),
+        "confidence": float(whole["confidence"].mean()),
+        "right without fit": float(whole["right alone"].mean()),
+        "confidence without fit": float(whole["alone"].mean()),
         "credible sets": int(sets[0]),
         "of them with a true atom": float(sets[1] / max(1, sets[0])),
-        "noise level over the true one": float(np.mean(levels)),
-        "milliseconds": 1e3 * seconds / signals,
+        "noise level over the true one": float(whole["level"].mean()),
+        "milliseconds": float(1e3 * whole["seconds"].sum() / signals),
     }
-    return row, confidence, right
+    return row, whole["confidence"], whole["right"]
 
 
 def tenths(confidence, right):
@@ -159,10 +171,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--signals", type=int, default=3400)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of cells; nothing is written then")
+    parser.add_argument("--store", type=Path, help="folder for finished pieces of cells, from which a run resumes")
     arguments = parser.parse_args()
+    if arguments.store is not None:
+        arguments.store.mkdir(parents=True, exist_ok=True)
     rows, confidences, outcomes = [], [], []
     for number in arguments.only or range(len(CELLS)):
-        row, confidence, right = measure(number, arguments.signals)
+        row, confidence, right = measure(number, arguments.signals, arguments.store)
         print(json.dumps(row), flush=True)
         rows.append(row)
         confidences.append(confidence)
