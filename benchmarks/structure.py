@@ -1,9 +1,14 @@
-"""Structure: directions of arrival next to MUSIC, M-SBL and complex SBL next to plain SBL, NNLS next to SciPy.
+"""Structure: directions of arrival next to MUSIC, joint supports, signs, spectra, lead fields, NNLS next to SciPy.
 
     python benchmarks/structure.py doa --trials 400
     python benchmarks/structure.py speed
     python benchmarks/structure.py nnls
     python benchmarks/structure.py positive
+    python benchmarks/structure.py signs --trials 100      # SparseRecoverer from here on
+    python benchmarks/structure.py joint --trials 100
+    python benchmarks/structure.py spectra --trials 100
+    python benchmarks/structure.py meg --trials 5
+    python benchmarks/structure.py certificates --trials 20000
 
 Every part is written to its own entry of benchmarks/results/structure.json. Times are processor time of one core,
 medians of interleaved rounds; for NNLS also wall time with all threads.
@@ -88,6 +93,11 @@ def doa(trials):
             begin = time.process_time()
             results[name] = ms.solve(Phi, Y, **options).scores
             seconds[name] = (time.process_time() - begin) / trials
+        begin = time.process_time()
+        recovered = ms.SparseRecoverer(Phi, noise=sigma).recover(Y)
+        results["SparseRecoverer"] = recovered.inclusion
+        seconds["SparseRecoverer"] = (time.process_time() - begin) / trials
+        exact = [set(GRID[s]) == set(item[1]) for s, item in zip(recovered.support, scenes, strict=True)]
         results["MUSIC"] = [music(y) for y in Y]
         results["MUSIC, smoothed"] = [music(y, 12) for y in Y]
         shares = {
@@ -95,7 +105,8 @@ def doa(trials):
             for name, spectra in results.items()
         }
         case = {"snapshots": snapshots, "snr": snr, "coherent": coherent, "on grid": on_grid}
-        rows.append({**case, "found": shares, "seconds": seconds})
+        trust = {"exact": float(np.mean(exact)), "confidence": float(recovered.confidence.mean())}
+        rows.append({**case, "found": shares, "seconds": seconds, **(trust if on_grid else {})})
         print(rows[-1], flush=True)
     return {"sensors": SENSORS, "trials": trials, "rows": rows}
 
@@ -201,17 +212,165 @@ def positive(trials):
     return {"signals": trials, "rows": rows}
 
 
+def share_found(X, result):
+    """Share of signals whose support is exactly right."""
+    used = (X != 0).any(axis=1) if X.ndim == 3 else X != 0
+    return float((used == result.support).all(axis=1).mean())
+
+
+def signs(trials):
+    """Share of non-negative signals that the recoverer finds without noise, with and without ``positive=True``."""
+    rows = []
+    for name in ("gaussian", "decaying"):
+        Phi = getattr(ms.dictionaries, name)(20, 100, rng=0)
+        for d in (3, 5, 7, 9, 10, 11, 12):
+            X = np.abs(ms.signals.sample(Phi, trials, sparsity=d, rng=d)[0])
+            shares, false, seconds = {}, 0, {}
+            for sign in (False, True):
+                begin = time.process_time()
+                result = ms.SparseRecoverer(Phi, noise=0, positive=sign).recover(X @ Phi.T)
+                seconds[str(sign)] = (time.process_time() - begin) / trials
+                shares["positive" if sign else "free"] = share_found(X, result)
+                false += int((result.certified & (result.support != (X != 0)).any(axis=1)).sum())
+            rows.append({"dictionary": name, "d": d, "found": shares, "false": false, "seconds": seconds})
+            print(rows[-1], flush=True)
+    return {"signals": trials, "rows": rows}
+
+
+def joint(trials):
+    """Share of joint supports found, gaussian 20×100, by the number of snapshots and of atoms."""
+    rows, Phi = [], ms.dictionaries.gaussian(20, 100, rng=0)
+    for snr, L in itertools.product((None, 20), (1, 4, 16)):
+        low = True
+        for d in range(1, 20):
+            rng = np.random.default_rng(1000 * L + d)
+            X = np.zeros((trials, L, 100))
+            for x in X:
+                x[:, rng.choice(100, d, replace=False)] = rng.standard_normal((L, d))
+            Y, noise = X @ Phi.T, 0.0
+            if snr is not None:
+                noise = float(np.sqrt(np.mean(Y**2)) * 10 ** (-snr / 20))
+                Y = Y + noise * rng.standard_normal(Y.shape)
+            begin = time.process_time()
+            result = ms.SparseRecoverer(Phi, noise=noise).recover(Y)
+            seconds = (time.process_time() - begin) / trials
+            right = ((X != 0).any(axis=1) == result.support).all(axis=1)
+            rows.append({"snr": snr, "L": L, "d": d, "found": float(right.mean()), "seconds": seconds})
+            rows[-1] |= {"confidence": float(result.confidence.mean()), "false": int((result.certified & ~right).sum())}
+            print(rows[-1], flush=True)
+            if right.mean() < 0.7 and not low:
+                break
+            low = right.mean() >= 0.7
+    return {"signals": trials, "rows": rows}
+
+
+def spectra(trials):
+    """Mixtures of laboratory spectra with Dirichlet abundances of at least .05: share of exact supports."""
+    path = Path(__file__).parents[2] / "shared" / "data" / "usgs_1995.npz"
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: USGS spectra, see ../shared/data/README.md")
+    data = np.load(path)
+    Phi, rows = data["spectra"][:, data["pruned"]], []
+    for k, snr in ((3, 40), (5, 40), (5, 60)):
+        rng = np.random.default_rng(100 * k + snr)
+        X = np.zeros((trials, Phi.shape[1]))
+        for x in X:
+            shares = rng.dirichlet(np.ones(k))
+            while shares.min() < 0.05:
+                shares = rng.dirichlet(np.ones(k))
+            x[rng.choice(len(x), k, replace=False)] = shares
+        clean = X @ Phi.T
+        sigma = np.sqrt(np.mean(clean**2)) * 10 ** (-snr / 20)
+        Y = clean + sigma * rng.standard_normal(clean.shape)
+        row = {"k": k, "snr": snr, "found": {}, "seconds": {}}
+        for name, noise, sign in (("free", sigma, False), ("positive", sigma, True), ("positive, auto", "auto", True)):
+            begin = time.process_time()
+            result = ms.SparseRecoverer(Phi, noise=noise, positive=sign).recover(Y)
+            row["seconds"][name] = (time.process_time() - begin) / trials
+            row["found"][name] = share_found(X, result)
+            row[f"confidence, {name}"] = float(result.confidence.mean())
+        nnls_answer = ms.solve(Phi, Y, method="nnls", noise=sigma)
+        row["found"]["nnls, k largest"] = ms.metrics.strict_accuracy(X, nnls_answer.scores)
+        rows.append(row)
+        print(row, flush=True)
+    return {"signals": trials, "rows": rows}
+
+
+def meg(trials):
+    """MEG lead fields, ten snapshots, known diagonal noise: F1 of the sources found."""
+    folder, rows = Path(__file__).parents[2] / "shared" / "data", []
+    for head, snr, k in itertools.product("ab", (40, 20), (1, 2, 3, 5)):
+        path = folder / f"meg_leadfield_{head}.npz"
+        if not path.exists():
+            raise SystemExit(f"{path} is missing: MEG lead fields, see ../shared/data/README.md")
+        lead = np.load(path)["lead_field"].astype(np.float64)
+        lead /= np.linalg.norm(lead, axis=0).mean()
+        rng = np.random.default_rng(10 * snr + k)
+        X = np.zeros((trials, 10, lead.shape[1]))
+        for x in X:
+            x[:, rng.choice(lead.shape[1], k, replace=False)] = rng.standard_normal((10, k))
+        clean = X @ lead.T
+        shape = rng.uniform(0.5, 1.5, len(lead))
+        noise = shape * np.sqrt(np.mean(clean**2) / np.mean(shape**2)) * 10 ** (-snr / 20)
+        Y = clean + noise * rng.standard_normal(clean.shape)
+        begin = time.process_time()
+        result = ms.SparseRecoverer(lead, noise=noise).recover(Y)
+        seconds = (time.process_time() - begin) / trials
+        used = (X != 0).any(axis=1)
+        hits = (used & result.support).sum(axis=1)
+        F1 = float(np.mean(2 * hits / (used.sum(axis=1) + result.support.sum(axis=1))))
+        rows.append({"head": head, "snr": snr, "sources": k, "F1": F1, "seconds": seconds})
+        rows[-1]["confidence"] = float(result.confidence.mean())
+        print(rows[-1], flush=True)
+    return {"signals": trials, "rows": rows}
+
+
+def certificates(trials):
+    """Wrong answers among those that are certified: complex, joint and non-negative signals without noise."""
+    rows, per = [], 1000
+    for kind, name in itertools.product(("complex", "joint", "positive"), ("gaussian", "decaying", "collinear")):
+        certified = wrong = signals = 0
+        for batch in range(max(1, trials // 9 // per)):
+            rng = np.random.default_rng([batch, len(kind), len(name)])
+            Phi = ms.dictionaries.gaussian(10, 30, rng=rng)
+            if name == "decaying":
+                Phi = ms.dictionaries.decaying(10, 30, rng=rng)
+            if kind == "complex":
+                Phi = Phi * np.exp(2j * np.pi * rng.uniform(size=Phi.shape))
+            if name == "collinear":  # sums of two atoms, and near duplicates
+                Phi[:, 20:25] = Phi[:, :5] + Phi[:, 5:10]
+                Phi[:, 25:] = Phi[:, 10:15] + 10.0 ** rng.uniform(-12, -3) * Phi[:, 25:]
+            L = 3 if kind == "joint" else 1
+            X = np.zeros((per, L, 30), dtype=Phi.dtype)
+            for x in X:
+                d = rng.integers(1, 9)
+                chosen = rng.choice(30, d, replace=False)
+                values = rng.integers(1, 4, (L, d)) if rng.random() < 0.5 else rng.uniform(0.1, 1.0, (L, d))
+                turn = np.exp(2j * np.pi * rng.uniform(size=d)) if kind == "complex" else rng.choice([-1, 1], d)
+                x[:, chosen] = values * (1 if kind == "positive" else turn)
+            result = ms.SparseRecoverer(Phi, noise=0, positive=kind == "positive", budget="none").recover(X @ Phi.T)
+            used = (X != 0).any(axis=1)
+            sizes = np.count_nonzero(result.support, axis=1), np.count_nonzero(used, axis=1)
+            bad = result.certified & ((result.support != used).any(axis=1)) & (sizes[0] >= sizes[1])
+            certified, wrong, signals = certified + int(result.certified.sum()), wrong + int(bad.sum()), signals + per
+        rows.append({"kind": kind, "dictionary": name, "signals": signals, "certified": certified, "false": wrong})
+        print(rows[-1], flush=True)
+    return {"rows": rows}
+
+
+PARTS = {part.__name__: part for part in (doa, positive, signs, joint, spectra, meg, certificates)}
+
+
 def main():
     """Run one part and store its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["doa", "speed", "nnls", "positive"])
+    parser.add_argument("part", choices=[*PARTS, "speed", "nnls"])
     parser.add_argument("--trials", type=int, default=400)
     arguments = parser.parse_args()
     parts = {
-        "doa": lambda: doa(arguments.trials),
+        **{name: lambda part=part: part(arguments.trials) for name, part in PARTS.items()},
         "speed": speed,
         "nnls": nnls_speed,
-        "positive": lambda: positive(arguments.trials),
     }
     figures = parts[arguments.part]()
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -1,4 +1,4 @@
-"""``maxsparse solve`` with signs, groups, snapshots and complex arrays."""
+"""``maxsparse solve`` and ``recover`` with signs, groups, snapshots and complex arrays."""
 
 import json
 
@@ -77,3 +77,39 @@ def test_what_is_not_for_this(Phi):
         assert message in said
     with pytest.raises(ValueError, match=r"of shape \(2, 3, 10\); real signals \(N, n\) are read a chunk at a time"):
         ms.streaming.solve(Phi.real, "Y.npy", "X.npz", method="omp", method_options={"sparsity": 1})
+
+
+def recover(*arguments):
+    return CliRunner().invoke(app, ["recover", *arguments])
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".mat"])
+def test_recovered_complex_snapshots_from_file_to_file(Phi, suffix):
+    Y = (np.arange(12).reshape(2, 3, 2) + 1j) @ Phi[:, [4, 9]].T
+    np.save("Phi", Phi)
+    np.save("Y", Y)
+    done = recover("Phi.npy", "Y.npy", "-o", f"X{suffix}", "--json", "--noise", "0")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["certified"] == 2
+    expected = ms.SparseRecoverer(Phi, noise=0).recover(Y)
+    if suffix == ".npy":
+        coef = np.load("X.npy")
+    else:
+        written = np.load("X.npz") if suffix == ".npz" else scipy.io.loadmat("X.mat")
+        coef = written["coef"]
+        np.testing.assert_array_equal(written["certified"].ravel().astype(bool), [True, True])
+        np.testing.assert_allclose(written["inclusion"], expected.inclusion)
+    np.testing.assert_allclose(coef, expected.coef, atol=1e-12)
+
+
+def test_recovered_signs_and_groups_are_streamed(Phi):
+    labels = np.arange(24) // 2
+    Y = np.abs(np.random.default_rng(1).standard_normal((7, 2))) @ Phi.real[:, [8, 9]].T
+    np.save("Phi", Phi.real)
+    np.save("Y", Y)
+    np.save("labels", labels)
+    done = recover("Phi.npy", "Y.npy", "-o", "X.npz", "--positive", "--groups", "labels.npy", "--noise", "0.001")
+    assert done.exit_code == 0, done.output
+    expected = ms.SparseRecoverer(Phi.real, noise=0.001, positive=True, groups=labels).recover(Y)
+    np.testing.assert_allclose(scipy.sparse.load_npz("X.npz").toarray(), expected.coef, atol=1e-12)
+    np.testing.assert_allclose(np.load("X.npz")["confidence"], expected.confidence)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maxsparse._core.registry import SOLVERS
+from maxsparse._core.validation import is_complex
 from maxsparse.cli.arguments import (
     Json,
     check_name,
@@ -19,7 +21,7 @@ from maxsparse.cli.arguments import (
     read_dictionary,
 )
 from maxsparse.cli.printing import say, say_summary
-from maxsparse.cli.structured import has_structure, read_labels, solve_in_memory
+from maxsparse.cli.structured import has_structure, read_labels, run_in_memory
 
 if TYPE_CHECKING:
     from maxsparse.streaming import Work
@@ -53,6 +55,16 @@ Chunk = Annotated[int | None, typer.Option(min=1, help="Signals per chunk. (defa
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an interrupted run.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Give no answer for signals with NaN or infinite numbers; do not fail.")
+]
+Positive = Annotated[bool, typer.Option("--positive", help="Only coefficients of at least zero.")]
+GroupLabels = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="FILE",
+        help="Labels of the atoms, those of one label come and go together: a file of m whole numbers, "
+        "or the labels separated by commas.",
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads. (default: all cores)")]
 Scheduler = Annotated[
@@ -93,6 +105,8 @@ def recover(
             help="Try OMP first; run the network only for signals whose OMP answer is not certified.",
         ),
     ] = True,
+    positive: Positive = False,
+    groups: GroupLabels = None,
     chunk: Chunk = None,
     fresh: Fresh = False,
     skip_bad: SkipBad = False,
@@ -107,6 +121,9 @@ def recover(
 
     A signal with noise gets the most probable support instead, and the probability that it is right (confidence).
 
+    Signals may be complex, or snapshots (N, L, n) that share one support per row: these are recovered in memory, from
+    .npy, .npz, .mat or .zarr to .npy, .npz or .mat.
+
     A killed run resumes when the same command is run again.
 
     Example: maxsparse recover Phi.npy Y.npy -o X.npz
@@ -117,7 +134,15 @@ def recover(
     changes: dict[str, Any] = {"noise": None if noise is None else _noise(noise), "n_threads": threads}
     if budget is not None:
         changes["budget"] = _budget(budget)
+    if positive:
+        changes["positive"] = True
+    if groups is not None:
+        changes["groups"] = read_labels(groups)
     opened.set_params(**{name: value for name, value in changes.items() if value is not None})
+    if is_complex(opened.Phi) or has_structure(signals, key):
+        recover_all = partial(opened.recover, progress=True)
+        run_in_memory(recover_all, signals, key, output, scheduler=scheduler, as_json=as_json)
+        return
     from maxsparse.streaming import Recover
 
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}
@@ -155,15 +180,8 @@ def solve(
     precondition: Annotated[
         bool, typer.Option("--whiten/--no-whiten", help="Whiten the dictionary first (precondition).")
     ] = False,
-    positive: Annotated[bool, typer.Option("--positive", help="Only coefficients of at least zero.")] = False,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labels of the atoms, those of one label come and go together: a file of m whole numbers, "
-            "or the labels separated by commas.",
-        ),
-    ] = None,
+    positive: Positive = False,
+    groups: GroupLabels = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Option of the method: --set max_iter=200. Repeatable."),
@@ -199,11 +217,10 @@ def solve(
         asked["groups"] = read_labels(groups)
     Phi = read_dictionary(dictionary, phi_key)
     if Phi.dtype.kind == "c" or has_structure(signals, key):
-        if scheduler is not None:
-            raise typer.BadParameter(
-                "is for real signals (N, n), not for snapshots or complex data", param_hint="--scheduler"
-            )
-        solve_in_memory(Phi, signals, key, method, asked, output, as_json=as_json)
+        from maxsparse.solvers import solve as solve_all
+
+        call = partial(solve_all, Phi, method=method, progress=True, **asked)
+        run_in_memory(call, signals, key, output, scheduler=scheduler, as_json=as_json)
         return
     work = Solve(Phi, method, asked)
     options = {"chunk": chunk, "fresh": fresh, "skip_bad": skip_bad, "key": key}

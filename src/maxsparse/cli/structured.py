@@ -1,16 +1,21 @@
-"""``maxsparse solve`` for snapshots and complex numbers: in memory, from file to file."""
+"""``maxsparse solve`` and ``recover`` for snapshots and complex numbers: in memory, from file to file."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from maxsparse.cli.printing import print_json, say
 
-__all__ = ["has_structure", "read_labels", "solve_in_memory"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from maxsparse.result import Result
+
+__all__ = ["has_structure", "read_labels", "run_in_memory"]
 
 KEPT = (".npy", ".npz", ".mat")  # formats that hold (N, L, m) and complex numbers
 
@@ -48,16 +53,19 @@ def read_labels(text: str) -> list[Any]:
     return [int(label) for label in labels]
 
 
-def solve_in_memory(
-    Phi: Any, signals: str, key: str | None, method: str, options: dict[str, Any], output: str, *, as_json: bool
+def run_in_memory(
+    work: Callable[[Any], Result], signals: str, key: str | None, output: str, *, scheduler: str | None, as_json: bool
 ) -> None:
-    """Solve and write: .npy the coefficients, .npz and .mat everything of the result."""
+    """Solve or recover, and write: .npy the coefficients, .npz and .mat everything of the result."""
     import numpy as np
 
     from maxsparse._core.atomic import atomic_write
     from maxsparse.files import read_array
-    from maxsparse.solvers import solve
 
+    if scheduler is not None:
+        raise typer.BadParameter(
+            "is for real signals (N, n), not for snapshots or complex data", param_hint="--scheduler"
+        )
     target = Path(output)
     if target.suffix not in KEPT:
         raise typer.BadParameter(
@@ -65,7 +73,7 @@ def solve_in_memory(
         )
     Y = read_array(signals, key, prefer=("Y",))
     begun = time.monotonic()
-    result = solve(Phi, Y, method, progress=True, **options)
+    result = work(Y)
     if target.suffix == ".npz":
         result.to_npz(target)
     else:
@@ -75,11 +83,12 @@ def solve_in_memory(
             else:
                 import scipy.io
 
-                names = ("coef", "support", "scores", "residual", "iterations", "converged")
+                extra = ("confidence", "inclusion", "certified") if hasattr(result, "confidence") else ()
+                names = ("coef", "support", "scores", "residual", "iterations", "converged", *extra)
                 scipy.io.savemat(stream, {name: np.asarray(getattr(result, name)) for name in names})  # type: ignore[arg-type]
     if as_json:
         shape = list(result.coef.shape)
         figures = {"output": output, "shape": shape, "converged": int(result.converged.sum())}
-        print_json({**figures, "seconds": round(time.monotonic() - begun, 3)})
+        print_json({**figures, "certified": int(result.certified.sum()), "seconds": round(time.monotonic() - begun, 3)})
     else:
         say(f"{output}\n  {result!r}")

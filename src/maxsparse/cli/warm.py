@@ -78,6 +78,10 @@ def jobs(stereo: bool = True) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {
         "recover": lambda: SparseRecoverer(Phi, noise=0.0, budget=100).recover(np.vstack([Y, noise])),
         "recover, noise": lambda: SparseRecoverer(Phi, noise=0.01).recover(Y + 0.01 * noise, prove=1.0),
+        "recover, structure": lambda: [
+            SparseRecoverer(Phi, noise=0.01, positive=positive).recover(np.stack([Y, Y + 0.01 * noise], axis=1))
+            for positive in (False, True)
+        ],
     }
     if stereo:
         for entry in STEREO.entries():

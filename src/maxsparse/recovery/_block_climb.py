@@ -30,7 +30,7 @@ from maxsparse.recovery._tableau import random_below, random_unit
 
 __all__ = ["Problem", "climb", "largest", "level_of", "log_sign", "move", "search_signal", "start_from", "tighten"]
 
-CROWDED = 0.5  # of n: a support of more columns explains noise, and exchanges in it take long
+CROWDED = 0.7  # of n: a support of more columns explains noise, and exchanges in it take long
 TRIES = 6  # moves that are made to see whether they are a gain, with non-negative coefficients
 SURE, USUAL, AGAIN = 15, 30, 5  # starts without anything better before a search ends, as in `_climb`
 

@@ -118,6 +118,12 @@ class StructuredDictionary:
         prepared = self.prepared
         return np.asarray(prepared.cosines() if prepared.start is None else group_cosines(prepared.Phi, prepared.start))
 
+    def scorer_of_any_sign(self, weights: Weights, later: tuple[Weights, ...]) -> LearnedScores:
+        """Return the network for Φ itself."""
+        if b"" not in self._scorers:
+            self._scorers[b""] = LearnedScores(self.prepared, weights, later)
+        return self._scorers[b""]
+
     def scorer(self, form: BlockForm, weights: Weights, later: tuple[Weights, ...]) -> LearnedScores:
         """Return the network for the real columns of a form."""
         key = form.blocks.atoms.tobytes()[:4096] + str(form.shape).encode()

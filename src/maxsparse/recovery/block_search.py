@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
 from maxsparse.recovery._block_climb import (
-    CROWDED,
     Problem,
     climb,
     level_of,
@@ -54,6 +53,7 @@ BEYOND_CHANCE = 12.0
 SHARPNESS, CLIP = 0.3, 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 LEAST_IN_MEAN = 1e-3  # probability of a support that counts in the posterior mean
+FEW = 64  # measurements up to which a search for supports alone goes up to n − 1 columns, else n/2
 MOST_GRAM = 2500  # columns whose inner products are kept
 LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around a level that was learned
 GAUSSIAN, SIGNED = (0.0,), (0.0, 2.5)  # ratios μ/τ of slabs
@@ -205,7 +205,7 @@ def block_search(
     """
     N, R, n = Z.shape
     M, B = len(blocks.atoms), len(blocks.start) - 1
-    most = max(1, min(n - 1 if count or snapshots > 1 else int(CROWDED * n), M))
+    most = max(1, min(n - 1 if count or snapshots > 1 or n <= FEW else n // 2, M))
     power = np.sum(Z**2, axis=(1, 2))
     variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)

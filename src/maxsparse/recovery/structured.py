@@ -28,9 +28,9 @@ from maxsparse.recovery.joint_certificate import block_spark, certify_joint
 from maxsparse.recovery.law import Law, usual_law
 from maxsparse.recovery.noise import Noise
 from maxsparse.recovery.noisy_search import climbs_of
-from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK
+from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK, Pipeline
 from maxsparse.recovery.posterior import Posterior
-from maxsparse.recovery.search import SearchBudget
+from maxsparse.recovery.search import BUDGETS, SearchBudget
 from maxsparse.recovery.structured_exact import decode_joint, rank_aware_order
 from maxsparse.solvers import nnls, omp, sbl
 
@@ -107,6 +107,7 @@ class StructuredPipeline:
         if self.noise.sigma == 0 and len(Y):
             learns = self.noise.unknown and self.structure.shape[0] >= LEAST_MEASUREMENTS
             found, hints = self._decoded(Y, out)
+            self._without_signs(Y, found, out)
             rest = np.flatnonzero(~found)
             if learns and len(rest):
                 levels = self._levels(Y[rest])
@@ -326,6 +327,22 @@ class StructuredPipeline:
                 orders.insert(0, rank_aware_order(white.Q, Z[i], structure.start))
             found[i] = self._decode(Y, i, orders, out)
         return found, hints
+
+    def _without_signs(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
+        """Write what the search for coefficients of any sign finds, where they turn out to be non-negative."""
+        rest = np.flatnonzero(~found)
+        if not self.structure.positive or self.structure.labels is not None or self.snapshots > 1 or not len(rest):
+            return
+        prepared, budget = self.dictionary.prepared, self.budget
+        scorer = self.dictionary.scorer_of_any_sign(self.weights, self.later)
+        if self.noise.unknown:  # an exact answer may not exist
+            budget = replace(budget, sets=min(budget.sets, BUDGETS["fast"]))
+        exact = Pipeline(prepared, prepared.problem(self.rounding), scorer, Noise(0.0), budget, self.seed)
+        part = blank(len(rest), prepared.shape[1], np.float64, "")
+        exact(np.ascontiguousarray(Y[rest, 0]), part)
+        good = part.converged & (part.coef >= 0).all(axis=1)
+        found[rest[good]] = True
+        out.coef[rest[good], 0] = part.coef[good]
 
     def _search_exact(
         self, Y: NDArray[Any], hints: list[NDArray[np.float64]], found: NDArray[np.bool_], out: Recovery

@@ -51,6 +51,8 @@ class Recover:
         """Plain JSON on which the answers depend; the number of threads is not part of it."""
         options = self.model.get_params(deep=False) | {"easy_first": self.easy_first}
         del options["n_threads"]
+        if options["groups"] is not None:
+            options["groups"] = np.asarray(options["groups"]).tolist()
         dictionary, network = _digest(options.pop("Phi")), _describe(options.pop("network"))
         if self.model.network == "learned_sbl":
             network |= {f".{name}": _digest(array) for name, array in self.model.network_arrays().items()}
