@@ -72,8 +72,9 @@ def measured(cell, scenes):
     for name, row in rows.items():
         rms = float(np.sqrt(np.mean(np.square(row["errors"])))) if row["errors"] else None
         bound = float(np.sqrt(np.mean(np.square(row["bounds"])))) if row["bounds"] else None
-        milliseconds = 1e3 * row["seconds"] / scenes
-        out["methods"][name] = {"resolved": row["resolved"] / scenes, "rmse": rms, "bound": bound, "ms": milliseconds}
+        ratio = float(np.sqrt(np.mean((np.array(row["errors"]) / row["bounds"]) ** 2))) if row["errors"] else None
+        own = {"rmse": rms, "bound": bound, "ratio": ratio, "ms": 1e3 * row["seconds"] / scenes}
+        out["methods"][name] = {"resolved": row["resolved"] / scenes, **own}
     return out
 
 

@@ -59,7 +59,7 @@ sphinx_gallery_conf = {
 }
 
 PARTS = ("dictionaries", "signals", "metrics", "complex_data", "solvers", "theory", "recovery", "networks", "training")
-PARTS += ("streaming", "distributed", "export", "stereo", "plotting", "experiments", "fields.arrays")
+PARTS += ("streaming", "distributed", "export", "stereo", "plotting", "experiments", "fields.arrays", "fields.spectra")
 
 
 def write_reference() -> None:

@@ -49,6 +49,16 @@ def test_directions(monkeypatch):
     np.testing.assert_allclose(np.sort(names["above"].azimuth), np.sort(names["sky"][:, 0]), atol=2.0)
 
 
+def test_unmixing(monkeypatch):
+    names = load(monkeypatch, "plot_unmixing")
+    found = names["found"].materials()
+    assert {material.name.split(",")[0] for material in found} == {"calcite", "mineral 18", "mineral 31"}
+    assert len(found[0].alternatives) == 3
+    assert names["found"].verdict() == "fits"
+    assert names["other"].verdict() == "incomplete"
+    assert np.count_nonzero(names["nnls"] > 0.001) > 5
+
+
 def test_robust_regression(monkeypatch):
     errors = load(monkeypatch, "plot_robust_regression")["errors"]
     assert errors["SparseRecoverer"].max() < 1e-9

@@ -20,6 +20,7 @@ from maxsparse.cli.info import info
 from maxsparse.cli.recover import recover, solve
 from maxsparse.cli.reproduce import reproduce
 from maxsparse.cli.stereo import app as stereo
+from maxsparse.cli.unmix import unmix
 from maxsparse.cli.warm import warm
 
 __all__ = ["app", "main"]
@@ -57,6 +58,7 @@ app.command()(bench)
 app.command()(fit)
 app.command()(export)
 app.command()(reproduce)
+app.command()(unmix)
 app.command()(directions)
 app.command()(warm)
 app.add_typer(stereo, name="stereo")

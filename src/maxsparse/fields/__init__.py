@@ -1,7 +1,7 @@
-"""Front ends in the words of a field: directions of waves for arrays of sensors."""
+"""Front ends in the words of a field: spectra of mixtures, arrays of sensors."""
 
 from __future__ import annotations
 
-from maxsparse.fields import arrays
+from maxsparse.fields import arrays, spectra
 
-__all__ = ["arrays"]
+__all__ = ["arrays", "spectra"]

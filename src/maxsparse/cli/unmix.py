@@ -1,0 +1,95 @@
+"""``maxsparse unmix``: from a library and measured spectra to a report of their materials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maxsparse.cli.arguments import Json
+from maxsparse.cli.printing import print_json
+
+__all__ = ["unmix"]
+
+SHOWN = 10  # spectra on the terminal
+
+
+def unmix(
+    library: Annotated[Path, typer.Argument(help="Pure spectra: .csv, .tsv, .jdx, .hdr (ENVI), .npz, .mat, .npy.")],
+    spectra: Annotated[Path, typer.Argument(help="Measured spectra, the same formats; or, with --cube, an image.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the report.")] = Path("unmix-out"),
+    cube: Annotated[bool, typer.Option("--cube", help="An image: ENVI (.hdr) or .npy (rows, columns, bands).")] = False,
+    noise: Annotated[str, typer.Option(help="auto, bands, or the standard deviation of the noise.")] = "auto",
+    bad: Annotated[str | None, typer.Option(help="Bands to leave out, from 0, such as 0-3,104-110.")] = None,
+    baseline: Annotated[int, typer.Option(help="Degree of a baseline that may be added; -1 for none.")] = -1,
+    gain: Annotated[int, typer.Option(help="Degree of a polynomial that may multiply a spectrum.")] = 0,
+    shift: Annotated[bool, typer.Option("--shift", help="Wavelengths may be shifted by a fraction of a band.")] = False,
+    budget: Annotated[str, typer.Option(help="Search effort: none, fast, normal or thorough.")] = "normal",
+    as_json: Json = False,
+) -> None:
+    """Find which materials of a library are in spectra, and how much of each.
+
+    Writes report.html, one file that needs no network, and materials.csv; for an image, maps.
+
+    Example: maxsparse unmix library.csv spectra.csv -o report
+    """
+    from maxsparse.fields import spectra as front
+
+    pure = front.read_spectra(library)
+    options: dict[str, Any] = {"noise": _noise(noise), "baseline": baseline, "gain": gain, "shift": shift}
+    options |= {"budget": budget, "progress": True}
+    if cube:
+        _, wavelength = front.open_cube(spectra)
+        bands = None if bad is None else _bands(bad)
+        own = None if wavelength is not None or pure.wavelength is None else pure.wavelength
+        maps = front.unmix_cube(pure, spectra, output, wavelength=own, bad_bands=bands, **options)
+        names = [maps.names[j] for j in maps.strongest()]
+        if as_json:
+            print_json({"output": str(output), "shape": list(maps.abundance.shape), "strongest": names})
+        else:
+            typer.echo(f"Most abundant: {', '.join(names) or 'no material'}\nWrote {output}/maps.png and arrays")
+        return
+    found = front.unmix(pure, front.read_spectra(spectra), bad_bands=None if bad is None else _bands(bad), **options)
+    page = found.report(output)
+    if as_json:
+        print_json({"report": str(page), "spectra": [_figures(found, i) for i in range(len(found))]})
+        return
+    for i in range(min(len(found), SHOWN)):
+        typer.echo(f"{found.spectra.names[i]}: {found.verdict(i)}, confidence {found.confidence[i]:.2f}")
+        for material in found.materials(i):
+            others = len(material.alternatives)
+            one_of = f", one of {others} that cannot be told apart" if others > 1 else ""
+            share = f"{material.abundance:.4g} ± {material.error:.2g}"
+            typer.echo(f"  {material.name}: {share}, probability {material.probability:.2f}{one_of}")
+    if len(found) > SHOWN:
+        typer.echo(f"… and {len(found) - SHOWN} more")
+    typer.echo(f"Open {page} in a browser.")
+
+
+def _figures(found: Any, i: int) -> dict[str, Any]:
+    materials = [material._asdict() | {"alternatives": dict(material.alternatives)} for material in found.materials(i)]
+    numbers = {"verdict": found.verdict(i), "confidence": float(found.confidence[i])}
+    return {"name": found.spectra.names[i], **numbers, "materials": materials}
+
+
+def _noise(text: str) -> float | str:
+    if text in ("auto", "bands"):
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is neither auto, bands nor a number", param_hint="--noise") from error
+
+
+def _bands(text: str) -> list[int]:
+    """Read numbers and ranges such as 0-3,17."""
+    bands: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()) or len(part) > 20:
+            raise typer.BadParameter(f"{part!r} is neither a band nor a range such as 0-3", param_hint="--bad")
+        if int(last or first) > 10_000_000:
+            raise typer.BadParameter(f"there is no band {last or first}", param_hint="--bad")
+        bands += range(int(first), int(last or first) + 1)
+    return bands

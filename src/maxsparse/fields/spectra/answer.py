@@ -1,0 +1,175 @@
+"""What unmixing returns: materials with abundances, probabilities and alternatives, and whether the library fits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxsparse.fields.spectra.table import Spectra
+from maxsparse.recovery import CredibleSet
+
+__all__ = ["Material", "Unmixing"]
+
+CORRELATED = 4.0  # standard errors of the correlation of neighbouring residuals: above, something is missing
+OUTLYING = 6.0  # times the robust deviation of the residuals: a band above has something that is missing
+POOR = 0.25  # share of a spectrum's variation, by medians, that nothing explains: above, nothing fits
+
+
+class Material(NamedTuple):
+    """One material of an answer.
+
+    Attributes
+    ----------
+    name : str
+        The most probable one.
+    abundance, error : float
+        Estimate and standard error, given that the materials are right.
+    probability : float
+        That it is in the mixture.
+    alternatives : tuple of (str, float)
+        Materials that may stand in its place, itself included, with probabilities: together at least 95 % where the
+        data say that much.
+    """
+
+    name: str
+    abundance: float
+    error: float
+    probability: float
+    alternatives: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unmixing:
+    """Materials of N spectra.
+
+    Attributes
+    ----------
+    library, spectra : Spectra
+        As they were compared: on the wavelengths of the spectra.
+    used : ndarray of shape (n,), bool
+        Bands that were used.
+    abundance, error, probability : ndarray of shape (N, m)
+        Of every material of the library; errors are given that the materials are right.
+    confidence : ndarray of shape (N,)
+        Probability that these are exactly the materials.
+    fit : ndarray of shape (N, n)
+        Materials and nuisances together; NaN where a band was not used.
+    noise : ndarray of shape (N,)
+        Standard deviation of the noise; relative to the given one where it was given per band.
+    """
+
+    library: Spectra
+    spectra: Spectra
+    used: NDArray[np.bool_]
+    abundance: NDArray[np.float64]
+    error: NDArray[np.float64]
+    probability: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+    fit: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    sets: tuple[tuple[CredibleSet, ...], ...]
+    weight: NDArray[np.float64]  # (n,), 1/σ per band up to a factor; ones where noise is the same everywhere
+
+    def __len__(self) -> int:
+        return len(self.abundance)
+
+    def __repr__(self) -> str:
+        counts = np.count_nonzero(self.abundance, axis=1)
+        return (
+            f"Unmixing({len(self)} spectr{'um' if len(self) == 1 else 'a'}, library of {len(self.library)}, "
+            f"{np.median(counts):g} materials (median), {self.used.sum()} of {self.used.size} bands)"
+        )
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Measured minus fit, (N, n); NaN where a band was not used."""
+        return self.spectra.values - self.fit
+
+    def materials(self, i: int = 0) -> list[Material]:
+        """Return the materials of spectrum i, most abundant first.
+
+        Parameters
+        ----------
+        i : int, default=0
+
+        Returns
+        -------
+        materials : list of Material
+        """
+        i = self._number(i)
+        names, found = self.library.names, []
+        for j in np.flatnonzero(self.abundance[i]):
+            own: CredibleSet | None = next((s for s in self.sets[i] if j in s.atoms), None)
+            others = () if own is None else zip(own.atoms.tolist(), own.probability.tolist(), strict=True)
+            alternatives = tuple((names[a], float(p)) for a, p in others)
+            x, error, probability = (float(part[i, j]) for part in (self.abundance, self.error, self.probability))
+            found.append(Material(names[j], x, error, probability, alternatives))
+        return sorted(found, key=lambda material: -material.abundance)
+
+    def verdict(self, i: int = 0) -> str:
+        """Return whether the library explains spectrum i: "fits", "incomplete" or "none of the library".
+
+        "incomplete": the residual is not noise, as neighbouring bands have similar residuals or some band has a far
+        larger one: something that is not in the library, or a nuisance that was not allowed for. "none of the library":
+        no material is found, or in most bands a quarter of the spectrum's variation is left.
+
+        Parameters
+        ----------
+        i : int, default=0
+        """
+        i = self._number(i)
+        rest = (self.residual[i] * self.weight)[self.used]
+        whole = (self.spectra.values[i] * self.weight)[self.used]
+        varies = float(np.median(np.abs(whole - np.median(whole))))
+        if not self.abundance[i].any() or np.median(np.abs(rest)) > POOR * varies:
+            return "none of the library"
+        power = float(rest @ rest)
+        correlation = float(rest[1:] @ rest[:-1]) / power if power > 0 else 0.0
+        outlying = float(np.abs(rest).max()) > OUTLYING * 1.4826 * float(np.median(np.abs(rest)))
+        tiny = power <= (1e-9 * np.linalg.norm(whole)) ** 2  # all rounding
+        missing = correlation * np.sqrt(rest.size) > CORRELATED or outlying
+        return "incomplete" if missing and not tiny else "fits"
+
+    def plot(self, i: int = 0, *, axes: Any = None) -> Any:
+        """Draw the measured spectrum, the fit, its materials and the residual.
+
+        Parameters
+        ----------
+        i : int, default=0
+        axes : pair of matplotlib Axes or None, default=None
+            For the spectrum and for the residual; None makes a new figure.
+
+        Returns
+        -------
+        axes : pair of matplotlib Axes
+        """
+        from maxsparse.fields.spectra.report import draw
+
+        return draw(self, self._number(i), axes)
+
+    def report(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``report.html``, one file that needs no network, and ``materials.csv`` to a folder.
+
+        Parameters
+        ----------
+        folder : str or path
+            Made if it does not exist.
+
+        Returns
+        -------
+        path : Path
+            Of the page.
+        """
+        from maxsparse.fields.spectra.report import write_report
+
+        return write_report(self, Path(folder))
+
+    def _number(self, i: int) -> int:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"spectrum {i} is out of range: there are {len(self)}")
+        return i % len(self)

@@ -1,0 +1,149 @@
+"""Hyperspectral images, a few rows at a time: maps of abundances and of confidence, in constant memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._core.atomic import atomic_write
+from maxsparse._core.progress import track
+from maxsparse._core.validation import check_integer
+from maxsparse.fields.spectra.readers import open_cube
+from maxsparse.fields.spectra.table import Spectra
+from maxsparse.fields.spectra.unmix import unmix
+
+__all__ = ["CubeMaps", "unmix_cube"]
+
+BLOCK = 2000  # pixels that are unmixed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class CubeMaps:
+    """Maps of an image, on disk.
+
+    Attributes
+    ----------
+    abundance : ndarray of shape (rows, columns, m), float32
+        Read from disk where it is indexed; NaN where a pixel has no data.
+    confidence : ndarray of shape (rows, columns), float32
+    names : tuple of m str
+    """
+
+    abundance: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+    names: tuple[str, ...]
+
+    def strongest(self, count: int = 6) -> list[int]:
+        """Return the numbers of the materials with the most abundance in the whole image."""
+        total = np.zeros(len(self.names))
+        for row in self.abundance:
+            total += np.nansum(row, axis=0)
+        return [int(j) for j in np.argsort(-total, kind="stable")[:count] if total[j] > 0]
+
+    def plot(self, count: int = 5) -> Any:
+        """Draw the maps of the most abundant materials and the map of confidence.
+
+        Parameters
+        ----------
+        count : int, default=5
+            Number of materials.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+        """
+        from matplotlib.figure import Figure
+
+        chosen = self.strongest(count)
+        columns = min(3, len(chosen) + 1)
+        rows = -(-(len(chosen) + 1) // columns)
+        figure = Figure(figsize=(3.6 * columns, 3.2 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, j in zip(panels, chosen, strict=False):
+            image = axes.imshow(self.abundance[:, :, j], vmin=0.0, cmap="magma", interpolation="nearest")
+            axes.set_title(self.names[j], fontsize=9)
+            figure.colorbar(image, ax=axes, shrink=0.8)
+        image = panels[len(chosen)].imshow(self.confidence, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+        panels[len(chosen)].set_title("confidence", fontsize=9)
+        figure.colorbar(image, ax=panels[len(chosen)], shrink=0.8)
+        for axes in panels:
+            axes.set_axis_off()
+        return figure
+
+
+def unmix_cube(
+    library: Spectra,
+    cube: str | os.PathLike[str] | ArrayLike,
+    folder: str | os.PathLike[str],
+    *,
+    wavelength: ArrayLike | None = None,
+    bad_bands: Iterable[int] | None = None,
+    block: int = BLOCK,
+    progress: bool = False,
+    **options: Any,
+) -> CubeMaps:
+    """Unmix every pixel of an image and write maps: abundance.npy, confidence.npy, names.txt and maps.png.
+
+    Parameters
+    ----------
+    library : Spectra
+    cube : str, path or array-like of shape (rows, columns, bands)
+        ENVI header or .npy file; or an array, on disk or in memory.
+    folder : str or path
+        Made if it does not exist.
+    wavelength : array-like of shape (bands,) or None, default=None
+        Of an image that has none of its own.
+    bad_bands : iterable of int or None, default=None
+        Numbers of bands to leave out.
+    block : int, default=2000
+        Pixels in memory at a time.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
+    **options
+        Of :func:`unmix`: ``noise=``, ``baseline=``, ``budget=``, …
+
+    Returns
+    -------
+    maps : CubeMaps
+    """
+    given: Any = cube
+    own = None
+    if isinstance(cube, str | os.PathLike):
+        given, own = open_cube(cube)
+    if np.ndim(given) != 3:
+        raise ValueError(f"a cube has rows, columns and bands, got shape {np.shape(given)}")
+    axis = own if wavelength is None else wavelength
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    height, width, _ = given.shape
+    shape = (height, width, len(library))
+    abundance = np.lib.format.open_memmap(target / "abundance.npy", mode="w+", dtype=np.float32, shape=shape)
+    confidence = np.lib.format.open_memmap(target / "confidence.npy", mode="w+", dtype=np.float32, shape=shape[:2])
+    rows = max(1, check_integer(block, "block", low=1) // width)
+    bad = None if bad_bands is None else np.asarray(list(bad_bands), dtype=int)
+    for start in track(range(0, height, rows), "unmix", progress):
+        pixels = np.array(given[start : start + rows], dtype=np.float64)
+        flat = pixels.reshape(-1, pixels.shape[2])
+        compared = flat if bad is None else np.delete(flat, bad, axis=1)
+        good = np.isfinite(compared).all(axis=1) & (compared != 0).any(axis=1)
+        found = np.full((len(flat), len(library)), np.nan, dtype=np.float32)
+        sure = np.zeros(len(flat), dtype=np.float32)
+        if good.any():
+            result = unmix(library, Spectra(np.nan_to_num(flat[good]), axis), bad_bands=bad, **options)
+            found[good], sure[good] = result.abundance, result.confidence
+        abundance[start : start + rows] = found.reshape(*pixels.shape[:2], -1)
+        confidence[start : start + rows] = sure.reshape(pixels.shape[:2])
+    abundance.flush()
+    confidence.flush()
+    with atomic_write(target / "names.txt") as stream:
+        stream.write("\n".join(library.names).encode())
+    maps = CubeMaps(abundance, confidence, library.names)
+    with atomic_write(target / "maps.png") as stream:
+        maps.plot().savefig(stream, format="png", dpi=110)
+    return maps

@@ -1,0 +1,132 @@
+"""Pictures of unmixed spectra, and a page that holds everything about them in one file."""
+
+from __future__ import annotations
+
+import base64
+import csv
+from html import escape
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxsparse._core.atomic import atomic_write
+
+__all__ = ["draw", "write_report"]
+
+MOST_SHOWN = 100  # spectra with a picture on the page
+COLOURS = {"fits": "#18794e", "incomplete": "#8a6d00", "none of the library": "#cd2b31"}
+STYLE = """
+:root { color-scheme: light dark; --line: #8886; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; }
+h2 { font-size: 1.15rem; margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
+th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+img { width: 100%; height: auto; background: #fff; } .wide { overflow-x: auto; }
+.verdict { color: #fff; border-radius: .3rem; padding: .1rem .5rem; font-size: .9rem; }
+"""
+
+
+def draw(found: Any, i: int, axes: Any) -> Any:
+    """Draw spectrum i of an :class:`~maxsparse.fields.spectra.Unmixing` into a pair of axes, new ones if None."""
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, height_ratios=(4, 1), layout="constrained")[1]
+    above, below = axes
+    axis = found.spectra.wavelength
+    x = np.arange(found.used.size) if axis is None else axis
+    hidden = np.where(found.used, 1.0, np.nan)  # bands that were left out make gaps
+    above.plot(x, found.spectra.values[i], color="0.55", linewidth=2.5, label="measured")
+    for place, material in enumerate(found.materials(i)):
+        own = found.library.values[found.library.names.index(material.name)] * material.abundance
+        label = f"{material.name}: {material.abundance:.3g} ± {material.error:.2g}"
+        above.plot(x, own * hidden, color=f"C{place % 10}", linewidth=1.2, label=label)
+    above.plot(x, found.fit[i], color="black", linewidth=1.0, linestyle="--", label="fit")
+    above.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    above.set_ylabel("spectrum and its parts")
+    above.set_title(f"{found.spectra.names[i]}: {found.verdict(i)}, confidence {found.confidence[i]:.2f}", fontsize=10)
+    below.axhline(0.0, color="0.6", linewidth=0.8)
+    below.plot(x, found.residual[i], color="C3", linewidth=1.0)
+    below.set(xlabel="band" if axis is None else "wavelength", ylabel="residual")
+    for panel in (above, below):
+        panel.grid(alpha=0.25)
+    return axes
+
+
+def write_report(found: Any, folder: Path) -> Path:
+    """Write report.html and materials.csv."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / "materials.csv") as stream:
+        stream.write(_csv(found).encode())
+    title = f"Materials in {len(found)} spectr{'um' if len(found) == 1 else 'a'}"
+    body = [f"<h1>{title}</h1>", f"<p>{escape(_about(found))}</p>"]
+    body += [_section(found, i) for i in range(min(len(found), MOST_SHOWN))]
+    if len(found) > MOST_SHOWN:
+        body.append(f"<p>The first {MOST_SHOWN} of {len(found)} spectra; materials.csv holds all of them.</p>")
+    page = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+    )
+    with atomic_write(folder / "report.html") as stream:
+        stream.write(page.encode())
+    return folder / "report.html"
+
+
+def _about(found: Any) -> str:
+    counts = [found.verdict(i) for i in range(len(found))]
+    verdicts = ", ".join(f"{counts.count(word)} {word}" for word in COLOURS if word in counts)
+    return f"Library of {len(found.library)} materials, {found.used.sum()} of {found.used.size} bands. {verdicts}."
+
+
+def _section(found: Any, i: int) -> str:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    draw(found, i, figure.subplots(2, 1, sharex=True, height_ratios=(4, 1)))
+    content = BytesIO()
+    figure.savefig(content, format="svg", metadata={"Date": None})
+    picture = base64.b64encode(content.getvalue()).decode()
+    name, word = escape(found.spectra.names[i]), found.verdict(i)
+    head = f'<h2>{name} <span class="verdict" style="background:{COLOURS[word]}">{word}</span></h2>'
+    sure = f"<p>Probability that these are exactly the materials: {found.confidence[i]:.2f}.</p>"
+    image = (
+        f'<div class="wide"><img alt="spectrum {name} and its parts" src="data:image/svg+xml;base64,{picture}"></div>'
+    )
+    return head + sure + image + _table(found.materials(i))
+
+
+def _table(materials: list[Any]) -> str:
+    if not materials:
+        return "<p>No material of the library.</p>"
+    rows = []
+    for material in materials:
+        others = [f"{escape(name)} ({p:.2f})" for name, p in material.alternatives]
+        may_be = "" if len(others) < 2 else f"one of these {len(others)}: {', '.join(others)}"
+        figures = f"{material.abundance:.4g} ± {material.error:.2g}", f"{material.probability:.2f}"
+        numbers = "".join(f'<td class="number">{cell}</td>' for cell in figures)
+        rows.append(f"<tr><td>{escape(material.name)}</td>{numbers}<td>{may_be}</td></tr>")
+    head = "<tr><th>material</th><th>abundance</th><th>probability</th><th>cannot be told apart</th></tr>"
+    return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
+
+
+def _csv(found: Any) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["spectrum", "verdict", "confidence", "material", "abundance", "error", "probability", "alternatives"]
+    )
+    for i, name in enumerate(found.spectra.names):
+        common = [name, found.verdict(i), f"{found.confidence[i]:.4f}"]
+        for material in found.materials(i) or [None]:
+            if material is None:
+                writer.writerow([*common, "", "", "", "", ""])
+                continue
+            others = "; ".join(f"{other} {p:.3f}" for other, p in material.alternatives)
+            figures = [f"{v:.6g}" for v in (material.abundance, material.error, material.probability)]
+            writer.writerow([*common, material.name, *figures, others])
+    return text.getvalue()

@@ -1,0 +1,231 @@
+"""``unmix``: which materials of a library are in a spectrum, how much of each, and how sure that is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxsparse._core.progress import track
+from maxsparse._core.validation import check_integer, check_number
+from maxsparse.fields.spectra.answer import Unmixing
+from maxsparse.fields.spectra.nuisance import band_noise, complement, nuisance_columns
+from maxsparse.fields.spectra.table import Spectra
+from maxsparse.recovery import CredibleSet, Recovery, SparseRecoverer
+
+__all__ = ["unmix"]
+
+
+def unmix(
+    library: Spectra | ArrayLike,
+    spectra: Spectra | ArrayLike,
+    *,
+    names: Iterable[Any] | None = None,
+    noise: float | str | ArrayLike = "auto",
+    bad_bands: ArrayLike | None = None,
+    baseline: int = -1,
+    gain: int = 0,
+    shift: bool = False,
+    budget: int | str = "normal",
+    progress: bool = False,
+) -> Unmixing:
+    """Find which materials of a library are in spectra, and how much of each.
+
+    Parameters
+    ----------
+    library : Spectra, or array-like of shape (m, n)
+        Spectra of pure materials as rows, see :func:`read_spectra`.
+    spectra : Spectra, or array-like of shape (N, n) or (n,)
+        Measured mixtures as rows. Where both have wavelengths, the library is resampled to those of the spectra.
+    names : iterable of m str or None, default=None
+        Names of the materials, if `library` has none.
+    noise : "auto", "bands", float or array-like of shape (n,), default="auto"
+        Standard deviation of the noise, or that of every band. ``"auto"`` learns it from every spectrum; ``"bands"``
+        learns that of every band from all spectra, at least 50.
+    bad_bands : array-like of shape (n,), bool, or of int, or None, default=None
+        Bands to leave out, as a mask or as numbers. Bands with NaN anywhere are left out too.
+    baseline : int, default=-1
+        Degree of a polynomial baseline that may be added to every spectrum; −1: none.
+    gain : int, default=0
+        Degree of a polynomial of wavelength that may multiply every spectrum; 0: a constant, which abundances absorb.
+    shift : bool, default=False
+        Whether wavelengths may be shifted by a fraction of a band.
+    budget : int or str, default="normal"
+        Search effort, see :class:`maxsparse.SparseRecoverer`.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    found : Unmixing
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import maxsparse as ms
+    >>> rng = np.random.default_rng(0)
+    >>> bands, centers = np.linspace(0, 1, 60), rng.random((8, 4, 1))
+    >>> pure = np.exp(-(((bands - centers) / 0.08) ** 2)).sum(axis=1)
+    >>> library = ms.fields.spectra.Spectra(pure, bands, ["a", "b", "c", "d", "e", "f", "g", "h"])
+    >>> mixture = 0.7 * pure[1] + 0.3 * pure[4] + 0.005 * rng.standard_normal(60)
+    >>> found = ms.fields.spectra.unmix(library, mixture)
+    >>> [(material.name, round(material.abundance, 1)) for material in found.materials()], found.verdict()
+    ([('b', 0.7), ('e', 0.3)], 'fits')
+    """
+    pure, measured = _compared(library, spectra, names)
+    used = _used_bands(pure, measured, bad_bands)
+    baseline = check_integer(baseline, "baseline", low=-1)
+    gain = check_integer(gain, "gain", low=0)
+    n = int(used.sum())
+    if n < 3 + (baseline + 1) + gain + int(shift):
+        raise ValueError(f"only {n} bands are left, too few to tell materials from nuisances")
+    level, weight = _noise(noise, measured.values[:, used], used)
+    Phi = np.ascontiguousarray((pure.values[:, used] * weight).T)
+    Y = measured.values[:, used] * weight
+    empty = np.flatnonzero(~Phi.any(axis=0))
+    if empty.size:
+        raise ValueError(f"{pure.names[empty[0]]!r} is zero in all bands that are used; remove it from the library")
+    solver = _Solver(Phi, level, budget, measured.wavelength, used, weight, baseline, gain, shift)
+    return _collected(pure, measured, used, weight, solver, Y, progress)
+
+
+class _Solver(NamedTuple):
+    """Library and options: unmixes spectra whose nuisances are theirs alone, or common to all."""
+
+    Phi: NDArray[np.float64]
+    noise: Any
+    budget: int | str
+    wavelength: NDArray[np.float64] | None
+    used: NDArray[np.bool_]
+    weight: NDArray[np.float64]
+    baseline: int
+    gain: int
+    shift: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether every spectrum has nuisance columns of its own."""
+        return self.gain > 0 or self.shift
+
+    def columns(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the nuisance columns of a weighted spectrum."""
+        axis = np.arange(self.used.size, dtype=float) if self.wavelength is None else self.wavelength
+        options: dict[str, Any] = {"baseline": self.baseline, "gain": self.gain, "shift": self.shift}
+        found = nuisance_columns(y / self.weight, axis[self.used], **options)
+        return np.asarray(found * self.weight[:, None])
+
+    def recover(self, Y: NDArray[np.float64]) -> tuple[Recovery, NDArray[np.float64]]:
+        """Return the answers of spectra with the same nuisances, and these."""
+        columns = self.columns(Y[0])
+        Phi, Z = self.Phi, Y
+        if columns.shape[1]:
+            Q = complement(columns)
+            Phi, Z = np.ascontiguousarray(Q @ Phi), Y @ Q.T
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*duplicate atoms")
+            result = SparseRecoverer(Phi, positive=True, noise=self.noise, budget=self.budget).recover(Z)
+        return result, columns
+
+
+def _collected(
+    pure: Spectra,
+    measured: Spectra,
+    used: NDArray[np.bool_],
+    weight: NDArray[np.float64],
+    solver: _Solver,
+    Y: NDArray[np.float64],
+    progress: bool,
+) -> Unmixing:
+    """Unmix all spectra and put the answers together."""
+    N, m = len(Y), len(pure)
+    abundance, error, probability = np.zeros((N, m)), np.zeros((N, m)), np.zeros((N, m))
+    confidence, noise, fit = np.zeros(N), np.zeros(N), np.full((N, used.size), np.nan)
+    sets: list[tuple[CredibleSet, ...]] = []
+    parts = [slice(i, i + 1) for i in range(N)] if solver.alone else [slice(0, N)]
+    for rows in track(parts, "unmix", progress):
+        result, columns = solver.recover(Y[rows])
+        for k, i in enumerate(range(*rows.indices(N))):
+            support = np.flatnonzero(result.support[k])
+            whole = np.column_stack([solver.Phi[:, support], columns])
+            rest = Y[i] - solver.Phi[:, support] @ result.coef[k, support]
+            nuisance = np.linalg.lstsq(columns, rest, rcond=None)[0] if columns.shape[1] else np.empty(0)
+            fit[i, used] = (Y[i] - rest + columns @ nuisance) / weight
+            spread = np.diag(np.linalg.pinv(whole.T @ whole))[: support.size]
+            abundance[i], probability[i] = result.coef[k], result.inclusion[k]
+            confidence[i], noise[i] = result.confidence[k], result.noise[k]
+            error[i, support] = noise[i] * np.sqrt(np.maximum(spread, 0.0))
+            sets.append(tuple(result.credible_sets(k)))
+    full = np.ones(used.size)
+    full[used] = weight
+    return Unmixing(pure, measured, used, abundance, error, probability, confidence, fit, noise, tuple(sets), full)
+
+
+def _compared(library: Any, spectra: Any, names: Any) -> tuple[Spectra, Spectra]:
+    """Return library and spectra on the same bands."""
+    pure = library if isinstance(library, Spectra) else Spectra(library, names=names)
+    if isinstance(library, Spectra) and names is not None:
+        pure = Spectra(library.values, library.wavelength, names)
+    measured = spectra if isinstance(spectra, Spectra) else Spectra(spectra)
+    if measured.wavelength is None and pure.wavelength is not None and pure.values.shape[1] == measured.values.shape[1]:
+        measured = Spectra(measured.values, pure.wavelength, measured.names)
+    bands, own = pure.values.shape[1], measured.values.shape[1]
+    if pure.wavelength is not None and measured.wavelength is not None:
+        axis = measured.wavelength
+        inside = (axis >= pure.wavelength[0]) & (axis <= pure.wavelength[-1])
+        if not inside.any():
+            raise ValueError(
+                f"library covers wavelengths {pure.wavelength[0]:g} to {pure.wavelength[-1]:g}, spectra {axis[0]:g} to "
+                f"{axis[-1]:g}: they have none in common; are they in the same unit?"
+            )
+        return pure.resampled(axis), measured
+    if bands != own:
+        hint = "give wavelengths so that it can be resampled"
+        if own == len(pure):
+            hint = "spectra are rows: pass the transpose of the library"
+        raise ValueError(f"library has {bands} bands, spectra {own}: {hint}")
+    return pure, measured
+
+
+def _used_bands(pure: Spectra, measured: Spectra, bad_bands: Any) -> NDArray[np.bool_]:
+    n = measured.values.shape[1]
+    finite = np.isfinite(np.concatenate([pure.values, measured.values]))
+    used: NDArray[np.bool_] = np.asarray(finite.all(axis=0))
+    if bad_bands is not None:
+        bad = np.asarray(bad_bands)
+        if bad.dtype == bool:
+            if bad.shape != (n,):
+                raise ValueError(f"bad_bands must be {n} flags, one per band, got shape {bad.shape}")
+            used &= ~bad
+        elif bad.size:
+            if not np.issubdtype(bad.dtype, np.integer) or bad.min() < 0 or bad.max() >= n:
+                raise ValueError(f"bad_bands must be numbers of bands from 0 to {n - 1}, or {n} flags")
+            used[bad] = False
+    if not used.any():
+        raise ValueError("no band is left: every one is bad, or has NaN in the library or in a spectrum")
+    if not measured.values[:, used].any(axis=1).all():
+        empty = int(np.flatnonzero(~measured.values[:, used].any(axis=1))[0])
+        raise ValueError(f"spectrum {measured.names[empty]!r} is zero in all bands that are used; remove it")
+    return used
+
+
+def _noise(noise: Any, Y: NDArray[np.float64], used: NDArray[np.bool_]) -> tuple[Any, NDArray[np.float64]]:
+    """Return the noise for the recoverer, and the weight (n,) of every band that makes it the same everywhere."""
+    ones = np.ones(int(used.sum()))
+    if isinstance(noise, str):
+        if noise == "auto":
+            return "auto", ones
+        if noise != "bands":
+            raise ValueError(f"noise must be 'auto', 'bands', a number or one per band, got {noise!r}")
+        sigma = band_noise(Y)
+        return "auto", np.exp(np.mean(np.log(sigma))) / sigma
+    if np.ndim(noise) == 0:
+        return check_number(noise, "noise", low=0.0), ones
+    sigma = np.asarray(noise, dtype=np.float64)
+    if sigma.shape != used.shape:
+        raise ValueError(f"noise must have one number for each of {used.size} bands, got shape {sigma.shape}")
+    if not (sigma[used] > 0).all():
+        raise ValueError("the noise of every band must be a positive number")
+    return 1.0, 1.0 / sigma[used]
