@@ -18,15 +18,15 @@ def arrays(results: dict[str, Any]) -> str:
     """Return what every method resolves, and its error next to the bound."""
     first = next(iter(results.values()))[0]
     methods = [name for name in first["methods"] if name not in ("number unknown", "number given")]
-    header = ["", "**unknown number**", "number right", "number given", *methods, "error", "error / bound", "ms"]
+    header = ["", "**unknown number**", "number right", "number given", *methods, "error", "bound", "ms"]
     parts = []
     for sweep, (label, key) in SWEEPS.items():
         rows = []
         for row in results.get(sweep, []):
             own = row["methods"]["number unknown"]
-            ratio = "– | –" if not own["rmse"] else f"{own['rmse']:.3f}° | {own['ratio']:.2f}"
+            errors = ["–", "–"] if not own["rmse"] else [f"{own['rmse']:.3f}°", f"{own['bound']:.3f}°"]
             shares = [f"{row['methods'][name]['resolved']:.2f}" for name in ("number given", *methods)]
-            cells = [f"**{own['resolved']:.2f}**", f"{row['number right']:.2f}", *shares, ratio, f"{own['ms']:.0f}"]
+            cells = [f"**{own['resolved']:.2f}**", f"{row['number right']:.2f}", *shares, *errors, f"{own['ms']:.0f}"]
             rows.append([label.format(row["cell"][key]), *cells])
         fixed = {key: value for key, value in results[sweep][0]["cell"].items() if key != SWEEPS[sweep][1]}
         names = {
@@ -40,8 +40,8 @@ def arrays(results: dict[str, Any]) -> str:
         f"Share of {first['scenes']} scenes in which both of two sources of equal power are found within half their "
         "separation; 16 sensors half a wavelength apart. The first columns are `estimate_directions`, which is not "
         "told the number of sources, and with it; the classical methods are told. Root mean square error over the "
-        "resolved scenes, and of the errors over the Cramér–Rao bounds of their amplitudes; processor time. "
-        "`python benchmarks/arrays.py`."
+        "resolved scenes, next to the Cramér–Rao bound for their amplitudes; processor time. "
+        f"`python benchmarks/arrays.py --scenes {first['scenes']}`."
     )
     return "\n\n".join([*parts, about])
 
@@ -70,7 +70,8 @@ def spectra(results: dict[str, Any]) -> str:
         f"F1 of the materials over {results['pruned'][0]['mixtures']} mixtures per line, abundances at least 0.05. "
         "NNLS and SUnSAL count from 0.01, SUnSAL has the best of three penalties, OMP is told the noise level, `unmix` "
         "is not. Error: mean of ‖x̂ − x‖. In credible sets: share of the true materials. Distorted: shifted by 0.2 "
-        "bands, a gain of ±2 % over the bands, with `shift=` and `gain=`. Processor time. `python benchmarks/spectra.py`."
+        "bands, a gain of ±2 % over the bands, with `shift=` and `gain=`. Processor time. "
+        "`python benchmarks/spectra.py`."
     )
     return "\n\n".join([*parts, about])
 
