@@ -26,6 +26,8 @@ LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two
 LEAST_SIGNAL = 0.01  # of the noise's power: what a signal has at least, however little of y noise leaves to it
 STORED_TOLERANCE = 1e-2  # of WΦ(WΦ)ᵀ = I, for a preconditioner from a file: it may be of another Φ by now
 FORMS_KEPT = 5  # levels of noise in use at once; more are computed again
+ATOMS_AT_ONCE = 1000  # whose cosines with all others are kept in memory
+MOST_COSINES = 4e10  # n·m², some seconds of work
 
 
 class Whitened(NamedTuple):
@@ -244,11 +246,11 @@ class Prepared:
         """Lower bound of the spark: any fewer atoms are independent.
 
         If μ₁(k − 1) < 1, any k atoms are independent (Tropp 2004). Whitening changes no dependence, so its coherence
-        may be used as well, and is usually smaller.
+        may be used as well, and is usually smaller. Of more than `MOST_COSINES` this is not tried.
         """
         n, m = self.shape
         best = 2
-        for matrix in (self.Phi, self.form().Q) if m > 1 else ():
+        for matrix in (self.Phi, self.form().Q) if m > 1 and n * m * m <= MOST_COSINES else ():
             sums = coherence_sums(matrix, min(n, m - 1))
             independent = 1 + int(np.count_nonzero(sums < 1.0 - 1e-9))
             best = max(best, min(independent, n) + 1)
@@ -307,8 +309,24 @@ def noise_levels(Y: Array, noise: Any) -> list[tuple[int | None, NDArray[np.intp
 
 def coherence_sums(matrix: Array, k: int, start: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return the largest sums of |cosines| between one atom (group) and j others, j = 1..k; see ``theory``."""
-    G = -np.sort(-(cosines(matrix) if start is None else group_cosines(matrix, start)), axis=1)[:, :k]
-    return np.asarray(np.cumsum(G, axis=1).max(axis=0), dtype=np.float64)
+    if start is not None:
+        return _largest_sums(group_cosines(matrix, start), k)
+    unit = matrix / np.linalg.norm(matrix, axis=0)
+    m = unit.shape[1]
+    best = np.zeros(k)
+    for first in range(0, m, ATOMS_AT_ONCE):
+        some = np.arange(first, min(m, first + ATOMS_AT_ONCE))
+        G = np.abs(unit[:, some].conj().T @ unit)
+        G[some - first, some] = 0.0
+        best = np.maximum(best, _largest_sums(G, k))
+    return best
+
+
+def _largest_sums(G: FloatArray, k: int) -> NDArray[np.float64]:
+    """Return the largest sums of j entries of one row, j = 1..k."""
+    largest = G if k >= G.shape[1] // 2 else np.partition(G, G.shape[1] - k, axis=1)[:, G.shape[1] - k :]
+    ordered = -np.sort(-largest, axis=1)[:, :k]
+    return np.asarray(np.cumsum(ordered, axis=1).max(axis=0), dtype=np.float64)
 
 
 def cosines(matrix: Array) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Orthogonal matching pursuit, in the batch form that needs only the Gram matrix."""
+"""Orthogonal matching pursuit, in the batch form that needs only the Gram matrix; without it for large dictionaries."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from maxsparse._core.validation import check_number
 from maxsparse.result import Result
 from maxsparse.solvers._block_omp import block_omp
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
+from maxsparse.solvers._large_omp import LARGE, large_omp
 
 __all__ = ["omp"]
 
@@ -124,7 +125,14 @@ def omp(
             atoms = np.minimum(limits, stop)
             if not batch.structure.plain:
                 block_omp(batch, atoms, tol, spent, done)
-            for first in range(0, len(batch.Y) if batch.structure.plain else 0, BLOCK):
+            elif batch.Phi.shape[1] > LARGE:
+                large_omp(batch, atoms, tol, spent, done)
+            else:
+                with_gram(batch, atoms)
+            done[:] |= exact & (spent >= np.minimum(limits, most))
+
+        def with_gram(batch: Batch, atoms: NDArray[np.int64]) -> None:
+            for first in range(0, len(batch.Y), BLOCK):
                 rows = slice(first, first + BLOCK)
                 Y, X = batch.Y[rows], batch.X[rows]
                 alpha = times(Y, batch.Phi)
@@ -143,7 +151,6 @@ def omp(
                     spent[rows],
                     done[rows],
                 )
-            done[:] |= exact & (spent >= np.minimum(limits, most))
 
         batch.drive(advance, most, done)
         return spent, done
