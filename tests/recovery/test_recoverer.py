@@ -8,7 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import maxsparse as ms
-from maxsparse.learned_sbl import bundled_later
+from maxsparse.learned_sbl import LearnedScores, bundled_later
+from maxsparse.recovery import pipeline
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +251,23 @@ def test_a_single_signal_is_told_how_to_be_a_batch(Phi, batch):
     for call in (ms.SparseRecoverer(Phi).recover, ms.SparseRecoverer(Phi).transform, ms.SparseRecoverer(Phi).fit):
         with pytest.raises(ValueError, match=r"^Y must be 2-D, got shape \(16,\); for a single row pass Y\[None, :\]"):
             call(Y[0])
+
+
+def test_large_dictionaries_do_without_the_network_unless_told(monkeypatch):
+    """Passes of the network would take seconds per signal; message passing and the search answer instead."""
+    Phi = ms.dictionaries.gaussian(40, 400, rng=0)
+    X, Y = ms.signals.sample(Phi, 10, sparsity=9, rng=1)
+    monkeypatch.setattr(pipeline, "MOST_IN_TIME", 1000)
+    monkeypatch.setattr(pipeline, "MOST_FOR_NETWORK", 1000)
+    calls = []
+    original = LearnedScores._run
+    monkeypatch.setattr(LearnedScores, "_run", lambda self, *args: calls.append(1) or original(self, *args))
+    for noise in (0, "auto"):
+        result = ms.SparseRecoverer(Phi, noise=noise).recover(Y)
+        assert not calls
+        assert (result.support == (X != 0)).all(axis=1).mean() >= 0.8
+    ms.SparseRecoverer(Phi, noise=0, budget="thorough").recover(Y)
+    assert calls
+    calls.clear()
+    assert ms.SparseRecoverer(Phi).recover(Y).scores.shape == (10, 400)
+    assert calls

@@ -78,7 +78,7 @@ def test_against_the_published_algorithm(iterations, shape):
 def prior_estimate(rho, v, gamma1, r1):
     """Run the compiled denoiser for one signal and return x1, the log odds and the state afterwards."""
     m = len(r1)
-    factors = _factors(np.eye(m))
+    factors = _factors(*np.linalg.svd(np.eye(m)))
     state = _start(_signals(np.ones((1, m)), factors, 0.1, False), factors)
     state.rho[0], state.v[0], state.g1[0], state.h1[0] = rho, v, gamma1, gamma1 * r1
     state.g2[0] = 1.0
@@ -129,7 +129,7 @@ def test_em_never_makes_the_messages_less_likely():
 def test_products_in_tiles(shape):
     rng = np.random.default_rng(0)
     Phi, A = rng.standard_normal(shape), rng.standard_normal((4, shape[1]))
-    factors = _factors(Phi)
+    factors = _factors(*np.linalg.svd(Phi, full_matrices=False))
     out, sums = np.zeros((4, min(shape))), np.zeros((4, 32))
     _product(A, factors.V, sums, out)
     V = np.linalg.svd(Phi, full_matrices=False)[2].T

@@ -89,6 +89,12 @@ class Form:
         return np.asarray(self.Q.conj().T @ self.Q)
 
     @cached_property
+    def svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Thin singular value decomposition of Q, in float64."""
+        U, s, Vt = np.linalg.svd(np.asarray(self.Q, dtype=np.float64), full_matrices=False)
+        return U, s, Vt
+
+    @cached_property
     def back(self) -> FloatArray:
         """Wᵀ, (n, r), C-contiguous: signals are changed by Y @ Wᵀ."""
         assert self.W is not None

@@ -29,13 +29,14 @@ from maxsparse.recovery.noise_level import Levels, noise_level
 from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
 from maxsparse.recovery.pooled_noise import evidence_by_level
 from maxsparse.recovery.posterior import Posterior
-from maxsparse.recovery.search import SearchBudget, search
+from maxsparse.recovery.search import BUDGETS, SearchBudget, search
 from maxsparse.solvers import omp, vamp
 
 __all__ = ["LEAST_FOR_VAMP", "LEAST_MEASUREMENTS", "Found", "Look", "Pipeline", "Scorer"]
 
 NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
+MOST_IN_TIME = 100_000_000  # n²m; beyond it, passes of the network take seconds per signal
 MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes longer than the search
 LEAST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
 REFUTING_STARTS = 60  # climbs by which a given noise level is checked
@@ -190,14 +191,28 @@ class Pipeline:
 
     def scores(self, Y: NDArray[np.float64]) -> NDArray[Any]:
         """Return the scores (N, m) that the network gives signals (N, n) on the exact road."""
-        return self.look(Y).scores
+        return self._look_with_network(Y).scores
 
     @property
     def _passes(self) -> int:
         return self.scorer.passes if isinstance(self.scorer, LooksAgain) else 0
 
+    @property
+    def _quick(self) -> bool:
+        """Whether passes of the network take seconds per signal, more than budgets but "thorough" are meant for."""
+        n, m = self.prepared.shape
+        lasting = not self.budget.named or self.budget.sets >= BUDGETS["thorough"]
+        return n * n * m > MOST_IN_TIME and isinstance(self.scorer, LooksAgain) and not lasting
+
     def look(self, Y: NDArray[np.float64]) -> Look:
-        """Score and decode, pass after pass."""
+        """Score and decode, pass after pass; large dictionaries have scores of message passing."""
+        if not self._quick:
+            return self._look_with_network(Y)
+        prepared: Any = self.prepared
+        scores = vamp(prepared, Y, noise=0.0).scores.astype(np.float32)
+        return Look(scores, *decode_exact(self.problem, Y, scores), np.zeros(len(Y), dtype=np.int64))
+
+    def _look_with_network(self, Y: NDArray[np.float64]) -> Look:
         scores = np.asarray(self.scorer(Y, 0.0))
         look = Look(scores, *decode_exact(self.problem, Y, scores), np.zeros(len(Y), dtype=np.int64))
         if isinstance(self.scorer, LooksAgain) and self._passes:
@@ -372,7 +387,7 @@ class Pipeline:
             X = fit_supports(changed.plain.columns, Z, likely)
             left = ~(passed.converged & (residual_norms(Z, changed.plain.columns, X) <= noise_radius(n, sigma)))
         scores = passed.scores.copy()
-        if left.any():
+        if left.any() and not self._quick:
             scores[left] = self.scorer(Z[left], sigma)
         mean = np.where(passed.converged[:, None], passed.coef * changed.norms, np.nan)
         return Suggestions(scores, (greedy, likely), mean)

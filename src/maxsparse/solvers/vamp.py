@@ -131,7 +131,7 @@ def vamp(
     odds_of: list[tuple[Rows, FloatArray]] = []
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        factors = _factors(batch.Phi.astype(np.float64))
+        factors = _factors(*batch.form.svd)
         signals = _signals(batch.Y.astype(np.float64), factors, batch.noise, learn)
         state = _start(signals, factors)
         odds = np.zeros(batch.X.shape)
@@ -192,9 +192,8 @@ class _State(NamedTuple):
     given_up: NDArray[np.bool_]  # (N,)
 
 
-def _factors(Phi: FloatArray) -> _Factors:
-    U, s, Vt = np.linalg.svd(Phi, full_matrices=False)
-    return _Factors(np.ascontiguousarray(U), s, _tiles(Vt.T), _tiles(Vt), *Phi.shape)
+def _factors(U: FloatArray, s: FloatArray, Vt: FloatArray) -> _Factors:
+    return _Factors(np.ascontiguousarray(U), s, _tiles(Vt.T), _tiles(Vt), U.shape[0], Vt.shape[1])
 
 
 def _tiles(matrix: FloatArray) -> FloatArray:
