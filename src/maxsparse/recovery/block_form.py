@@ -28,7 +28,8 @@ class BlockForm:
     Attributes
     ----------
     blocks : Blocks
-        Columns are divided by `scale`, one number per block: the root mean square of their norms.
+        Columns are divided by `scale`, one number per block: the root mean square of their norms. Coefficients of these
+        columns are expected to be of one size.
     scale : ndarray of shape (M,)
     complex : bool
     """
@@ -38,11 +39,13 @@ class BlockForm:
     complex: bool
 
     @classmethod
-    def of(cls, Phi: NDArray[Any], start: NDArray[np.int64]) -> BlockForm:
-        """Lay out Φ; atoms start[b] to start[b + 1] are block b."""
+    def of(cls, Phi: NDArray[Any], start: NDArray[np.int64], *, one_scale: bool = False) -> BlockForm:
+        """Lay out Φ; atoms start[b] to start[b + 1] are block b. `one_scale`: one number for all blocks."""
         sizes = np.diff(start)
         norms2 = np.add.reduceat(np.sum(np.abs(Phi) ** 2, axis=0), start[:-1])
         scale = np.repeat(np.sqrt(norms2 / sizes), sizes)
+        if one_scale:
+            scale[:] = np.sqrt(norms2.sum() / sizes.sum())
         if not np.iscomplexobj(Phi):
             return cls(blocks_of(np.ascontiguousarray(Phi / scale), start), scale, False)
         n, m = Phi.shape
@@ -94,6 +97,7 @@ class StructuredDictionary:
         """Whether it was made from the same Φ and groups."""
         mine, other = self.structure.labels, structure.labels
         same = np.array_equal(mine, other) if mine is not None and other is not None else mine is other
+        same = same and self.structure.positive == structure.positive
         return same and self.given.dtype == Phi.dtype and np.array_equal(self.given, Phi)
 
     def changed(self, L: NDArray[Any] | None) -> tuple[Prepared, BlockForm]:
@@ -105,8 +109,12 @@ class StructuredDictionary:
             prepared = self.prepared
             if L is not None:
                 prepared = Prepared(np.ascontiguousarray(L @ prepared.Phi), start=prepared.start)
-            self._forms[key] = prepared, BlockForm.of(prepared.Phi, self.structure.start)
+            self._forms[key] = prepared, self._form(prepared.Phi)
         return self._forms[key]
+
+    def _form(self, Phi: NDArray[Any]) -> BlockForm:
+        """Lay out Φ; non-negative coefficients, such as abundances, are of one size themselves, not times the norms."""
+        return BlockForm.of(Phi, self.structure.start, one_scale=self.structure.positive)
 
     @cached_property
     def whitened(self) -> BlockForm:

@@ -52,6 +52,7 @@ OUT_OF_REACH = 20.0
 BEYOND_CHANCE = 12.0
 SHARPNESS, CLIP = 0.3, 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
+LONGEST_START = 24  # blocks
 LEAST_IN_MEAN = 1e-3  # probability of a support that counts in the posterior mean
 FEW = 64  # measurements up to which a search for supports alone goes up to n − 1 columns, else n/2
 MOST_GRAM = 2500  # columns whose inner products are kept
@@ -263,7 +264,8 @@ def _search_rows(
     room = Room(s, pool, mass, np.empty(len(shared.grid)))
     state, soft = np.empty(1, np.uint64), np.empty(B)
     width = blocks.atoms.shape[0] / B
-    sizes = (max(1, int(SMALLEST * n / width)), max(1, min(longest, B, int(LARGEST * n / width))))
+    smallest, most = int(SMALLEST * n / width), int(LARGEST * n / width)
+    sizes = (max(1, min(smallest, LONGEST_START // 4)), max(1, min(longest, B, most, LONGEST_START)))
     for row in range(piece, N, pieces):
         start_random(state, seed, signals.Z[row])
         for j in range(B):

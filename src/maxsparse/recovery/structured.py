@@ -41,8 +41,9 @@ PRINCIPAL = 3  # snapshots, after a rotation that sorts them by size, that the n
 MOST_FOR_SBL = 20_000_000  # n²m; beyond it SBL takes longer than the search
 LIKELY = 0.05  # of the largest coefficient: what SBL suggests
 CLIP = 8.0
+SLOWER = 4.0  # a climb over blocks than one over atoms
 RUNG_STARTS = 4  # climbs on every rung of the ladder of noise levels
-EXACT_LEVELS = (1e-2, 1e-3, 1e-5)  # of noise relative to the signal, whitened, at which to look for exact answers
+EXACT_LEVELS = (3e-2, 3e-3)  # of noise relative to the signal, whitened, at which to look for exact answers
 LISTED = 4  # supports of a search that are decoded
 TRIED = 16  # supports, most probable first, of which one must have a non-negative fit
 OTHER_SHAPES = 3  # of the usual slabs, the first are gaussian
@@ -192,11 +193,9 @@ class StructuredPipeline:
         return Law(0.0, shapes, usual.sizes)
 
     def _starts(self, form: BlockForm) -> int:
-        """Return the number of climbs that the budget allows; each takes longer with more snapshots."""
-        rows = min(self.snapshots, form.shape[0])
-        per_row = 1.0 + rows / 10.0
+        """Return the number of climbs that the budget allows; with signs each takes longer, most so with many atoms."""
         climbs = climbs_of(self.budget.sets, self.budget.milliseconds, *form.shape)
-        return int(climbs / per_row / np.diff(form.blocks.start).mean())
+        return int(climbs / SLOWER / (1.0 + form.shape[0] / 64.0 if self.structure.positive else 1.0))
 
     @property
     def _block_of_atom(self) -> NDArray[np.int64]:
@@ -358,7 +357,8 @@ class StructuredPipeline:
             if not len(rest):
                 break
             some = (real[rest], scores[rest], level**2 * power[rest], suggested[rest])
-            listed = self._search(form, *some, count=False).supports(LISTED)
+            starts = self._starts(form) // len(EXACT_LEVELS)
+            listed = self._search(form, *some, count=False, starts=starts).supports(LISTED)
             self._decode_all(Y, rest, listed, scores, found, out)
 
     def _decode_all(
