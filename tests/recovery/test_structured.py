@@ -240,6 +240,17 @@ def test_fit_pools_the_noise_of_snapshots():
     assert ms.SparseRecoverer(Phi, **options).fit(clean).noise_ == 0.0
 
 
+@pytest.mark.parametrize("given", [1e-3, 2.0])
+def test_a_noise_level_that_does_not_fit_is_reported(given):
+    Phi, options, X, clean = problem("complex snapshots", N=4)
+    rng = np.random.default_rng(2)
+    e = rng.standard_normal(clean.shape) + 1j * rng.standard_normal(clean.shape)
+    with pytest.warns(UserWarning, match="does not fit 4 of 4 signals"):
+        result = ms.SparseRecoverer(Phi, noise=given, **options).recover(clean + 0.05 * e / np.sqrt(2))
+    np.testing.assert_array_equal(result.support, (X != 0).any(axis=1))
+    np.testing.assert_allclose(result.noise, 0.05, rtol=0.3)
+
+
 def test_awkward_inputs():
     Phi, _, X, Y = problem("snapshots")
     for result in (ms.SparseRecoverer(Phi).recover(Y[:0]), ms.SparseRecoverer(Phi, noise=0.1).recover(Y[:0])):

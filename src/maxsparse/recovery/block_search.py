@@ -21,25 +21,15 @@ from maxsparse.recovery._block_climb import (
     Problem,
     climb,
     level_of,
-    log_sign,
-    move,
     search_signal,
     start_from,
-    tighten,
 )
-from maxsparse.recovery._block_sweep import Blocks, BlockSweep, flip_gains, make_sweep, swap_gains
-from maxsparse.recovery._climb import Pool, atom_key, drop_below, hash_of, keep, make_pool
+from maxsparse.recovery._block_probabilities import Room, average, best_of
+from maxsparse.recovery._block_sweep import Blocks, BlockSweep, make_sweep
+from maxsparse.recovery._climb import Pool, drop_below, keep, make_pool
 from maxsparse.recovery._neighbours import (
-    EXPANDED,
-    NEGLIGIBLE,
-    Mass,
-    enter_front,
-    forget,
-    is_new,
     make_mass,
-    merge,
 )
-from maxsparse.recovery._orthant import orthant_mean
 from maxsparse.recovery._tableau import start_random
 from maxsparse.recovery.law import Law
 
@@ -47,13 +37,11 @@ __all__ = ["BlockCandidates", "block_search", "blocks_of"]
 
 POOL, KEPT = 16, 64  # local optima that a search remembers, and supports that are reported
 EXPANSIONS = 32  # supports whose neighbours are counted
-IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
 OUT_OF_REACH = 20.0
 BEYOND_CHANCE = 12.0
 SHARPNESS, CLIP = 0.3, 8.0
 SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 LONGEST_START = 24  # blocks
-LEAST_IN_MEAN = 1e-3  # probability of a support that counts in the posterior mean
 FEW = 64  # measurements up to which a search for supports alone goes up to n − 1 columns, else n/2
 MOST_GRAM = 2500  # columns whose inner products are kept
 LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around a level that was learned
@@ -92,15 +80,6 @@ class Out(NamedTuple):
     mean: NDArray[np.float64]  # (N, R, M)
     level: NDArray[np.float64]  # (N, 2), σ² and δ
     starts: NDArray[np.int64]  # (N,)
-
-
-class Room(NamedTuple):
-    """Memory for one signal at a time."""
-
-    s: BlockSweep
-    pool: Pool
-    mass: Mass
-    peaks: NDArray[np.float64]  # (P,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +254,7 @@ def _search_rows(
         out.level[row, 1] = _slab_of(s, pool, blocks, p)
         drop_below(pool, OUT_OF_REACH)
         if expansions > 0:
-            _average(room, p, shared, out.level[row, 1], expansions, out, row)
+            average(room, p, blocks, shared.grid, out.level[row, 1], expansions, out.mean[row])
             _write(mass.best, out, row)
             for b in range(B):
                 out.inclusion[row, b] = min(1.0, mass.inclusion[b])
@@ -334,18 +313,9 @@ def _learn(
 
 
 @kernel()
-def _best(pool: Pool) -> int:
-    best = 0
-    for c in range(pool.filled[0]):
-        if pool.value[c] > pool.value[best]:
-            best = c
-    return best
-
-
-@kernel()
 def _slab_of(s: BlockSweep, pool: Pool, blocks: Blocks, p: Problem) -> float:
     """Return the mean square of the coefficients on the best support: one step of EM, pulled to the present value."""
-    best = _best(pool)
+    best = best_of(pool)
     start_from(s, blocks, p, pool.atoms[best], pool.size[best])
     total, L = p.level.slab, p.level.snapshots
     for a in range(s.inside[0]):
@@ -355,154 +325,6 @@ def _slab_of(s: BlockSweep, pool: Pool, blocks: Blocks, p: Problem) -> float:
             total += s.U[r, j] * s.U[r, j]
     mean: float = total / (1.0 + L * s.inside[0])
     return mean
-
-
-@kernel()
-def _at(p: Problem, shared: Shared, slab: float, g: int) -> Problem:
-    """Return the problem at the g-th noise level and slab."""
-    variance, delta = p.level.variance * math.exp(shared.grid[g, 0]), slab * math.exp(shared.grid[g, 1])
-    level = level_of(variance, delta, shared.grid[g, 2], shared.snapshots, shared.positive)
-    return Problem(p.b, p.odds, p.prior, p.power, p.n, p.positive, level, p.enough)
-
-
-@kernel()
-def _average(room: Room, p: Problem, shared: Shared, slab: float, expansions: int, out: Out, row: int) -> None:
-    """Sum over noise levels and slabs; then make the sums probabilities."""
-    P, blocks, s, pool, mass = shared.grid.shape[0], shared.blocks, room.s, room.pool, room.mass
-    reference, peak = -np.inf, 0
-    for g in range(P):
-        own = _at(p, shared, slab, g)
-        room.peaks[g] = -np.inf
-        for c in range(pool.filled[0]):
-            value = start_from(s, blocks, own, pool.atoms[c], pool.size[c])
-            room.peaks[g] = max(room.peaks[g], value + shared.grid[g, 3])
-        if room.peaks[g] > reference:
-            reference, peak = room.peaks[g], g
-    forget(mass)
-    for g in range(P):
-        if room.peaks[g] > reference - IMPROBABLE:
-            _weigh(s, blocks, _at(p, shared, slab, g), pool, mass, shared.grid[g, 3] - reference, expansions)
-    for b in range(mass.inclusion.shape[0]):
-        mass.inclusion[b] /= mass.total[0]
-    for c in range(mass.best.filled[0]):
-        mass.best.value[c] -= math.log(mass.total[0])
-    _posterior_mean(s, blocks, _at(p, shared, slab, peak), mass.best, out.mean[row])
-
-
-@kernel()
-def _count(mass: Mass, s: BlockSweep, leave: int, enter: int, weight: float) -> None:
-    """Add a support to the sums: the current one without `leave` and with `enter`, positions and blocks or −1."""
-    mass.total[0] += weight
-    for a in range(s.size[0]):
-        if a != leave:
-            mass.inclusion[s.support[a]] += weight
-    if enter >= 0:
-        mass.inclusion[enter] += weight
-
-
-@kernel()
-def _signed_value(s: BlockSweep, blocks: Blocks, p: Problem, leave: int, enter: int, value: float) -> float:
-    """Return the log posterior of a neighbour, signs included; `value` is without them. The support stays as it is."""
-    out = s.support[leave] if leave >= 0 else -1
-    move(s, blocks, p, out, enter)
-    sign = log_sign(s, True)
-    move(s, blocks, p, enter, out)
-    if leave >= 0 and s.at[out] != leave:  # it came back in the last place: put it where it was
-        other, place = s.support[leave], s.at[out]
-        s.support[leave], s.support[place] = out, other
-        s.at[out], s.at[other] = leave, place
-    return value + sign
-
-
-@kernel()
-def _neighbour(
-    s: BlockSweep, blocks: Blocks, p: Problem, front: Pool, mass: Mass, shift: float, leave: int, enter: int, new: float
-) -> None:
-    """Count one neighbour, unless it was counted before; `leave` is a position, `enter` a block, each may be −1."""
-    key = hash_of(s.support, s.size[0])
-    if leave >= 0:
-        key -= atom_key(s.support[leave])
-    if enter >= 0:
-        key += atom_key(enter)
-    if not is_new(mass, key):
-        return
-    if p.positive:
-        new = _signed_value(s, blocks, p, leave, enter, new)
-        if new <= -shift - NEGLIGIBLE:
-            return
-    _count(mass, s, leave, enter, math.exp(new + shift))
-    enter_front(front, s, leave, enter, new, key)
-
-
-@kernel()
-def _expand(s: BlockSweep, blocks: Blocks, p: Problem, value: float, front: Pool, mass: Mass, shift: float) -> None:
-    """Count the neighbours of the current support, whose log posterior without signs is `value`."""
-    least = -shift - NEGLIGIBLE - value
-    flip_gains(s, blocks, p.prior, p.level)
-    for b in range(s.gains.shape[0]):
-        inside, gain = s.at[b] >= 0, s.gains[b]
-        if gain > least and (inside or not p.positive or gain + tighten(s, b, s.T, s.U) > least):
-            leave, enter = (s.at[b], -1) if inside else (-1, b)
-            _neighbour(s, blocks, p, front, mass, shift, leave, enter, value + gain)
-    for a in range(s.size[0]):
-        swap_gains(s, blocks, a, p.level)
-        for b in range(s.gains.shape[0]):
-            gain = s.gains[b]
-            if gain > least and (not p.positive or gain + tighten(s, b, s.T2, s.U2) > least):
-                _neighbour(s, blocks, p, front, mass, shift, a, b, value + gain)
-
-
-@kernel()
-def _weigh(s: BlockSweep, blocks: Blocks, p: Problem, found: Pool, mass: Mass, shift: float, expansions: int) -> None:
-    """Count the supports in `found` and what is around them, the most probable first."""
-    mass.seen[:] = np.uint64(0)
-    mass.filled[0] = 0
-    front = make_pool(mass.best.value.shape[0], p.prior.shape[0])
-    for c in range(found.filled[0]):
-        value = start_from(s, blocks, p, found.atoms[c], found.size[c])
-        key = hash_of(s.support, s.size[0])
-        if value > -shift - NEGLIGIBLE and is_new(mass, key):
-            _count(mass, s, -1, -1, math.exp(value + shift))
-            enter_front(front, s, -1, -1, value, key)
-    for _ in range(expansions):
-        chosen = -1
-        for c in range(front.filled[0]):
-            if front.visits[c] == 0 and (chosen < 0 or front.value[c] > front.value[chosen]):
-                chosen = c
-        if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
-            break
-        front.visits[chosen] = 1
-        value = start_from(s, blocks, p, front.atoms[chosen], front.size[chosen])
-        _expand(s, blocks, p, value - log_sign(s, p.positive), front, mass, shift)
-    for c in range(front.filled[0]):
-        merge(mass.best, front, c, front.value[c] + shift)
-
-
-@kernel()
-def _posterior_mean(s: BlockSweep, blocks: Blocks, p: Problem, best: Pool, out: NDArray[Any]) -> None:
-    """Average the means (R, M) of the most probable supports."""
-    total = 0.0
-    for c in range(best.filled[0]):
-        weight = math.exp(best.value[c])
-        if weight < LEAST_IN_MEAN and best.value[c] < best.value[_best(best)]:
-            continue
-        total += weight
-        start_from(s, blocks, p, best.atoms[c], best.size[c])
-        K = s.inside[0]
-        mean, C = np.empty(K), np.empty((K, K))
-        for r in range(s.U.shape[0]):
-            for a in range(K):
-                mean[a] = s.U[r, s.columns[a]]
-            if p.positive:
-                for a in range(K):
-                    for e in range(K):
-                        C[a, e] = -s.H[a, s.columns[e]]
-                orthant_mean(mean, C, K)
-            for a in range(K):
-                out[r, s.columns[a]] += weight * mean[a]
-    for r in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[r, c] /= max(total, 1e-300)
 
 
 @kernel()

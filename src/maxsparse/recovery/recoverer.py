@@ -385,7 +385,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             pipeline = self._pipeline(prepared, Y.dtype, noise, progress=False)
             return pipeline.learn(np.array(Y[chosen], dtype=np.float64, order="C"))
 
-    def _warn_of_noise(self, result: Recovery, noise: Noise) -> None:
+    def _warn_of_noise(self, result: Recovery, noise: Noise, depth: int = 3) -> None:
         """Report a given noise level that the signals refute."""
         wrong = result.noise != noise.sigma
         if not np.count_nonzero(wrong) > REFUTED_SHARE * len(result):
@@ -397,7 +397,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             f"{given} does not fit {np.count_nonzero(wrong)} of {len(result)} signals: a level of about {level} is far "
             "more probable there. Their answers and confidences are for the level learned from each of them "
             "(result.noise). Pass the right level, or noise='auto'",
-            stacklevel=3,
+            stacklevel=depth,
         )
 
     def _typical_noise(self, prepared: Prepared) -> float:

@@ -8,81 +8,36 @@ suggestions are decoded, then certified.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core import joint
 from maxsparse._core.prepared import Prepared
 from maxsparse._core.progress import track
-from maxsparse._core.structure import Structure
-from maxsparse.learned_sbl import Weights
 from maxsparse.recovery.answers import Groups, Recovery, blank
-from maxsparse.recovery.block_form import BlockForm, StructuredDictionary
+from maxsparse.recovery.block_form import BlockForm
 from maxsparse.recovery.block_noise import BlockLevels, learn_levels
-from maxsparse.recovery.block_search import KEPT, BlockCandidates, block_search
+from maxsparse.recovery.block_search import KEPT, BlockCandidates
 from maxsparse.recovery.bounds import noise_radius
-from maxsparse.recovery.joint_certificate import block_spark, certify_joint
-from maxsparse.recovery.law import Law, usual_law
-from maxsparse.recovery.noise import Noise
-from maxsparse.recovery.noisy_search import climbs_of
-from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK, Pipeline
+from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK, REFUTED, UNLIKELY
 from maxsparse.recovery.posterior import Posterior
-from maxsparse.recovery.search import BUDGETS, SearchBudget
-from maxsparse.recovery.structured_exact import decode_joint, rank_aware_order
+from maxsparse.recovery.structured_base import CLIP, LIKELY
+from maxsparse.recovery.structured_exact import ExactRoad
 from maxsparse.solvers import nnls, omp, sbl
 
 __all__ = ["StructuredPipeline"]
 
 PIECE = 200  # signals at a time
-PRINCIPAL = 3  # snapshots, after a rotation that sorts them by size, that the network sees
 MOST_FOR_SBL = 20_000_000  # n²m; beyond it SBL takes longer than the search
-LIKELY = 0.05  # of the largest coefficient: what SBL suggests
-CLIP = 8.0
-SLOWER = 4.0  # a climb over blocks than one over atoms
 RUNG_STARTS = 4  # climbs on every rung of the ladder of noise levels
-EXACT_LEVELS = (3e-2, 3e-3)  # of noise relative to the signal, whitened, at which to look for exact answers
-LISTED = 4  # supports of a search that are decoded
 TRIED = 16  # supports, most probable first, of which one must have a non-negative fit
-OTHER_SHAPES = 3  # of the usual slabs, the first are gaussian
+SUSPICIOUS = 2.5  # mean square of what is left over that of the noise, above or below: another level may be right
 
 
-@dataclass(frozen=True, eq=False)
-class StructuredPipeline:
-    """From signals to answers, for one dictionary, one form of signals and one set of options.
-
-    Attributes
-    ----------
-    dictionary : StructuredDictionary
-    structure : Structure
-        Of these signals.
-    noise : Noise
-        For complex data, σ² is the mean of |e|².
-    weights, later : Weights, tuple of Weights
-        Of the network.
-    budget : SearchBudget
-    seed : int
-    rounding : float
-        Relative rounding error of the data.
-    progress : bool
-    """
-
-    dictionary: StructuredDictionary
-    structure: Structure
-    noise: Noise
-    weights: Weights
-    later: tuple[Weights, ...]
-    budget: SearchBudget
-    seed: int
-    rounding: float
-    progress: bool = False
-
-    @property
-    def snapshots(self) -> int:
-        """L."""
-        return self.structure.snapshots or 1
+class StructuredPipeline(ExactRoad):
+    """From signals to answers."""
 
     def __call__(self, Y: NDArray[Any], name: str) -> Recovery:
         """Recover signals (N, L, n), float64 or complex128; coefficients are (N, L, m)."""
@@ -125,12 +80,17 @@ class StructuredPipeline:
             posteriors.append(self._own(out, done))
             order.append(done)
         if len(rest):
-            posteriors.append(self._noisy(Y[rest], rest, levels, out))
-            order.append(rest)
+            found_here = self._noisy(Y[rest], rest, levels, out)
+            wrong = np.zeros(len(rest), dtype=bool)
+            if levels is None:
+                wrong, learned = self._refuted(Y[rest], rest, out)
+                if wrong.any():
+                    posteriors.append(self._noisy(Y[rest[wrong]], rest[wrong], learned, out))
+                    order.append(rest[wrong])
+            posteriors.append(found_here[~wrong])
+            order.append(rest[~wrong])
         back = np.argsort(np.concatenate([*order, np.empty(0, np.intp)]), kind="stable")
         return Posterior.join(posteriors)[back]
-
-    # With noise.
 
     def _noisy(self, Y: NDArray[Any], rows: NDArray[np.intp], levels: BlockLevels | None, out: Recovery) -> Posterior:
         """Find the most probable support of every signal, at the given or learned levels; write to rows of `out`."""
@@ -158,49 +118,39 @@ class StructuredPipeline:
         out.iterations[rows], out.converged[rows] = found.starts, found.starts < max(1, self._starts(form))
         return Posterior.of(found.probability, found.size, found.chosen)
 
+    def _refuted(
+        self, Y: NDArray[Any], rows: NDArray[np.intp], out: Recovery
+    ) -> tuple[NDArray[np.bool_], BlockLevels | None]:
+        """Return for which signals a far more probable noise level than the given one was found, and these levels."""
+        n, parts = self.structure.shape[0], 2.0 if self.structure.complex else 1.0
+        Z = Y if self.noise.whitener is None else Y @ self.noise.whitener.T
+        Phi = self.dictionary.changed(self.noise.whitener)[0].Phi
+        order = self.structure.order
+        X = out.coef[rows] if order is None else out.coef[rows][:, :, order]
+        left = np.sum(np.abs(Z - X @ Phi.T) ** 2, axis=(1, 2)) / self.noise.sigma**2
+        used = np.count_nonzero(X.any(axis=1), axis=1)
+        ratio = left / (self.snapshots * np.maximum(n - used, 1))
+        wrong = (ratio > SUSPICIOUS) | (ratio < 1.0 / SUSPICIOUS) | (used > n // 2)
+        wrong &= Y.any(axis=(1, 2)) & (n >= LEAST_MEASUREMENTS)
+        if not wrong.any():
+            return wrong, None
+        chosen = np.flatnonzero(wrong)
+        levels = self._levels(Z[chosen])
+        factor = parts * levels.variance / self.noise.sigma**2
+        count = 0.5 * parts * n * self.snapshots
+        sure = (np.abs(np.log(factor)) > 2 * UNLIKELY) & (count * (factor - 1.0 - np.log(factor)) > REFUTED)
+        wrong[chosen] = sure
+        return wrong, levels.of(sure)
+
     def _levels(self, Y: NDArray[Any]) -> BlockLevels:
-        """Learn the noise level of every signal."""
-        prepared, form = self.dictionary.changed(None)
+        """Learn the noise level of every signal, in coordinates in which the noise is white."""
+        prepared, form = self.dictionary.changed(self.noise.whitener)
         real = form.signals(self.structure.compressed(Y)[0])
         guess = 0.1 * np.sqrt(np.mean(np.abs(Y) ** 2, axis=(1, 2)))
         scores, suggested = self._suggestions(prepared, form, Y, real, guess)
         options: dict[str, Any] = {"snapshots": self.snapshots, "positive": self.structure.positive}
         starts = min(RUNG_STARTS, self._starts(form))
         return learn_levels(form, real, scores, suggested, self._law(form), starts=starts, seed=self.seed, **options)
-
-    def _search(
-        self,
-        form: BlockForm,
-        real: NDArray[np.float64],
-        scores: NDArray[Any],
-        variance: NDArray[np.float64],
-        suggested: NDArray[np.bool_],
-        **options: Any,
-    ) -> BlockCandidates:
-        fixed: dict[str, Any] = {"snapshots": self.snapshots, "positive": self.structure.positive, "seed": self.seed}
-        options = {"starts": self._starts(form), **fixed, **options, "suggested": suggested}
-        return block_search(form.blocks, real, scores, variance, self._law(form), **options)
-
-    def _law(self, form: BlockForm) -> Law:
-        """Return what is expected of coefficients; amplitudes of several parts or snapshots are taken as gaussian."""
-        narrowest = int(np.diff(form.blocks.start).min())
-        most = max(1, min((form.shape[0] - 1) // narrowest, self.structure.n_blocks))
-        usual = usual_law(most)
-        if self.structure.positive:
-            return usual
-        shapes = usual.shapes[:OTHER_SHAPES].copy()
-        shapes[:, 2] -= np.logaddexp.reduce(shapes[:, 2])
-        return Law(0.0, shapes, usual.sizes)
-
-    def _starts(self, form: BlockForm) -> int:
-        """Return the number of climbs that the budget allows; with signs each takes longer, most so with many atoms."""
-        climbs = climbs_of(self.budget.sets, self.budget.milliseconds, *form.shape)
-        return int(climbs / SLOWER / (1.0 + form.shape[0] / 64.0 if self.structure.positive else 1.0))
-
-    @property
-    def _block_of_atom(self) -> NDArray[np.int64]:
-        labels = self.structure.labels
-        return np.arange(self.structure.shape[1]) if labels is None else labels
 
     def _suggestions(
         self,
@@ -232,31 +182,6 @@ class StructuredPipeline:
             supports.append(network > 0)
             odds = np.clip(network, -CLIP, CLIP)
         return odds, np.stack(supports, axis=1)
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        """What every solver is told of the structure; atoms are arranged already."""
-        start = self.structure.start
-        labels = None if self.structure.labels is None else np.repeat(np.arange(len(start) - 1), np.diff(start))
-        return {"positive": self.structure.positive, "groups": labels}
-
-    def _blocks(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the sizes (N, B) of blocks of coefficients (N, L, m)."""
-        power = np.sum(np.abs(X) ** 2, axis=1) * self.dictionary.prepared.norms**2
-        return np.sqrt(np.add.reduceat(power, self.structure.start[:-1], axis=1))
-
-    def _network(self, form: BlockForm, real: NDArray[np.float64], sigma: Any) -> NDArray[np.float64]:
-        """Return the network's log odds (N, B) for the principal snapshots together."""
-        N, R, _ = real.shape
-        scorer = self.dictionary.scorer(form, self.weights, self.later)
-        if R > 1:
-            real = _principal(real, PRINCIPAL)
-        total = np.zeros((N, self.structure.n_blocks))
-        for r in range(real.shape[1]):
-            used = np.flatnonzero(real[:, r].any(axis=1))
-            logits = scorer(np.ascontiguousarray(real[used, r]), np.broadcast_to(sigma, N)[used])
-            total[used] += form.by_block(np.clip(logits.astype(np.float64), -CLIP, CLIP))
-        return total
 
     def _write_noisy(
         self,
@@ -294,143 +219,6 @@ class StructuredPipeline:
         fewest = np.count_nonzero(support, axis=1)
         out.upper[rows] = np.where(inside, fewest, self.structure.n_blocks + 1)
         out.lower[rows] = np.linalg.norm(Z, axis=(1, 2)) > radius
-
-    def _fitted(self, prepared: Prepared, Z: NDArray[Any], support: NDArray[np.bool_]) -> NDArray[Any]:
-        """Fit signals (N, L, n) on supports (N, B) by (non-negative) least squares."""
-        sizes = np.diff(self.structure.start)
-        X = np.repeat(support, sizes, axis=1)[:, None, :].repeat(Z.shape[1], axis=1).astype(Z.dtype)
-        structure = replace(self.structure, shape=prepared.shape)
-        if len(Z):
-            joint.keep_largest(np.ascontiguousarray(Z), prepared.plain.columns, X, structure, self.structure.n_blocks)
-        return X
-
-    # Without noise.
-
-    def _decoded(self, Y: NDArray[Any], out: Recovery) -> tuple[NDArray[np.bool_], list[NDArray[np.float64]]]:
-        """Write exact answers that a method suggests; return for which signals, and all suggestions (N, B)."""
-        prepared, structure = self.dictionary.prepared, self.structure
-        found = np.zeros(len(Y), dtype=bool)
-        compressed, _ = structure.compressed(Y)
-        white = prepared.form()
-        assert white.W is not None
-        Z = compressed @ white.W.T
-        options = {**self._options, "precondition": True}
-        hints = [self._blocks(method(prepared.Phi, Y, **options).coef) for method in (omp, sbl)]
-        form = self.dictionary.whitened
-        if form.shape[0] ** 2 * form.shape[1] <= MOST_FOR_NETWORK:
-            hints.append(self._network(form, form.signals(Z), 0.0))
-        out.scores[:] = hints[-1][:, self._block_of_atom]
-        for i in range(len(Y)):
-            orders = [hint[i] for hint in hints]
-            if compressed.shape[1] > 1:
-                orders.insert(0, rank_aware_order(white.Q, Z[i], structure.start))
-            found[i] = self._decode(Y, i, orders, out)
-        return found, hints
-
-    def _without_signs(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
-        """Write what the search for coefficients of any sign finds, where they turn out to be non-negative."""
-        rest = np.flatnonzero(~found)
-        if not self.structure.positive or self.structure.labels is not None or self.snapshots > 1 or not len(rest):
-            return
-        prepared, budget = self.dictionary.prepared, self.budget
-        scorer = self.dictionary.scorer_of_any_sign(self.weights, self.later)
-        if self.noise.unknown:  # an exact answer may not exist
-            budget = replace(budget, sets=min(budget.sets, BUDGETS["fast"]))
-        exact = Pipeline(prepared, prepared.problem(self.rounding), scorer, Noise(0.0), budget, self.seed)
-        part = blank(len(rest), prepared.shape[1], np.float64, "")
-        exact(np.ascontiguousarray(Y[rest, 0]), part)
-        good = part.converged & (part.coef >= 0).all(axis=1)
-        found[rest[good]] = True
-        out.coef[rest[good], 0] = part.coef[good]
-
-    def _search_exact(
-        self, Y: NDArray[Any], hints: list[NDArray[np.float64]], found: NDArray[np.bool_], out: Recovery
-    ) -> None:
-        """Search for exact answers with next to no noise, whitened; write what is found."""
-        form, W = self.dictionary.whitened, self.dictionary.prepared.form().W
-        real = form.signals(self.structure.compressed(Y)[0] @ W.T)
-        power = np.mean(real**2, axis=(1, 2)) * real.shape[1] / self.snapshots
-        suggested = np.stack([hints[0] > 0, hints[1] > LIKELY * hints[1].max(axis=1, keepdims=True)], axis=1)
-        scores = hints[2] if len(hints) > 2 else np.zeros_like(hints[0])
-        for level in EXACT_LEVELS if self.budget.sets > 0 else ():
-            rest = np.flatnonzero(~found)
-            if not len(rest):
-                break
-            some = (real[rest], scores[rest], level**2 * power[rest], suggested[rest])
-            starts = self._starts(form) // len(EXACT_LEVELS)
-            listed = self._search(form, *some, count=False, starts=starts).supports(LISTED)
-            self._decode_all(Y, rest, listed, scores, found, out)
-
-    def _decode_all(
-        self,
-        Y: NDArray[Any],
-        rows: NDArray[np.intp],
-        supports: NDArray[np.bool_],
-        scores: NDArray[np.float64],
-        found: NDArray[np.bool_],
-        out: Recovery,
-    ) -> None:
-        """Decode supports (rows, C, B), filled up by scores (N, B)."""
-        for place, i in enumerate(rows):
-            orders = [4.0 * CLIP * blocks + np.clip(scores[i], -CLIP, CLIP) for blocks in supports[place]]
-            found[i] = self._decode(Y, i, orders, out)
-
-    def _decode(self, Y: NDArray[Any], i: int, orders: list[NDArray[Any]], out: Recovery) -> bool:
-        X = decode_joint(self.dictionary.prepared, self.structure, Y[i], iter(orders), self.rounding)
-        if X is not None:
-            out.coef[i] = self.structure.restored(X)
-        return X is not None
-
-    def _certify(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
-        """Write residuals, certificates and bounds of exact answers."""
-        prepared, order = self.dictionary.prepared, self.structure.order
-        spark = block_spark(prepared)
-        assert out.explicit_mean is not None
-        assert out.explicit_inclusion is not None
-        for i in np.flatnonzero(found):
-            X = out.coef[i] if order is None else out.coef[i][:, order]
-            out.argument[i] = certify_joint(prepared, Y[i], X, self.rounding, spark)
-            out.residual[i] = np.linalg.norm(Y[i] - X @ prepared.Phi.T)
-        rows = np.flatnonzero(found)
-        out.certified[rows] = out.argument[rows] != ""
-        out.converged[rows], out.confidence[rows] = True, out.certified[rows]
-        arranged = out.coef[rows] if order is None else out.coef[rows][:, :, order]
-        sizes = np.count_nonzero(self._blocks(arranged), axis=1)
-        out.upper[rows] = sizes
-        out.lower[rows] = np.where(out.certified[rows], sizes, Y[rows].any(axis=(1, 2)))
-        out.explicit_mean[rows] = out.coef[rows]
-        out.explicit_inclusion[rows] = out.coef[rows].any(axis=1) * out.confidence[rows][:, None]
-
-    def _best_guess(self, Y: NDArray[Any], rows: NDArray[np.intp], out: Recovery) -> None:
-        """Write a sparse guess for signals without an exact answer, uncertified."""
-        if not len(rows):
-            return
-        prepared, order = self.dictionary.prepared, self.structure.order
-        scores = out.scores[rows] if order is None else out.scores[rows][:, order]
-        blocks = np.maximum.reduceat(scores, self.structure.start[:-1], axis=1)
-        kept = max(1, prepared.shape[0] // 2 // max(1, int(np.diff(self.structure.start).max())))
-        support = np.zeros(blocks.shape, dtype=bool)
-        np.put_along_axis(support, np.argsort(-blocks, axis=1, kind="stable")[:, :kept], True, axis=1)
-        X = self._fitted(prepared, Y[rows], support)
-        assert out.explicit_mean is not None
-        out.coef[rows] = out.explicit_mean[rows] = self.structure.restored(X)
-        out.residual[rows] = np.linalg.norm(Y[rows] - X @ prepared.Phi.T, axis=(1, 2))
-        out.lower[rows] = Y[rows].any(axis=(1, 2))
-        out.upper[rows] = self.structure.n_blocks + 1
-
-    def _own(self, out: Recovery, rows: NDArray[np.intp]) -> Posterior:
-        """Return the answers themselves as the supports of these signals."""
-        order = self.structure.order
-        arranged = out.coef[rows] if order is None else out.coef[rows][:, :, order]
-        return Posterior.of_supports(self._blocks(arranged) > 0, out.confidence[rows])
-
-
-def _principal(real: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Rotate snapshots (N, R, n) so that the first ones hold the most, and return these; the rest of them zero."""
-    _, values, V = np.linalg.svd(real, full_matrices=False)
-    rows = values[:, :count, None] * V[:, :count]
-    kept = values[:, :count] > 1e-10 * np.maximum(values[:, :1], 1e-300)
-    return np.asarray(rows * kept[:, :, None])
 
 
 def _joined(parts: list[Recovery]) -> Recovery:

@@ -1,116 +1,146 @@
-"""Exact answers for signals with a structure: candidates of several methods, decoded, then a search.
-
-Whatever suggests an order of the blocks, the first n columns of it determine the coefficients of all snapshots, and
-those that are zero are left out. What is left is fitted and checked on the caller's own data.
-"""
+"""Exact answers for signals with a structure: decode what several methods suggest, then search, then certify."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.prepared import Prepared
-from maxsparse._core.structure import Structure
-from maxsparse.recovery.joint_certificate import joint_tolerance
+from maxsparse.recovery.answers import Recovery, blank
+from maxsparse.recovery.decode_joint import decode_joint, rank_aware_order
+from maxsparse.recovery.joint_certificate import block_spark, certify_joint
+from maxsparse.recovery.noise import Noise
+from maxsparse.recovery.pipeline import MOST_FOR_NETWORK, Pipeline
+from maxsparse.recovery.posterior import Posterior
+from maxsparse.recovery.search import BUDGETS
+from maxsparse.recovery.structured_base import CLIP, LIKELY, Structured
+from maxsparse.solvers import omp, sbl
 
-__all__ = ["decode_joint", "rank_aware_order"]
+__all__ = ["ExactRoad"]
 
-ZERO = 1e-8  # relative size of a coefficient, whitened, that may be zero
-
-
-def rank_aware_order(Q: NDArray[Any], Z: NDArray[Any], start: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return scores (B,) of blocks for snapshots Z (R, n), earlier ones first in greedy rank-aware pursuit.
-
-    Each step takes the block with the smallest angle to the span of what is left of the snapshots, after both were
-    projected off the blocks before. If the snapshots have the rank of the support, that is MUSIC and finds it
-    (Davies and Eldar 2012).
-    """
-    n, B = len(Q), len(start) - 1
-    sizes = np.diff(start)
-    scores = np.full(B, -1.0)
-    atoms, left = Q.copy(), Z.T.copy()
-    scale = np.linalg.norm(left)
-    spent = 0
-    for step in range(B):
-        U, values, _ = np.linalg.svd(left, full_matrices=False)
-        basis = U[:, values > 1e-10 * scale]
-        if basis.shape[1] == 0 or spent >= n:
-            break
-        lengths2 = np.add.reduceat(np.sum(np.abs(atoms) ** 2, axis=0), start[:-1])
-        inside2 = np.add.reduceat(np.sum(np.abs(basis.conj().T @ atoms) ** 2, axis=0), start[:-1])
-        cosines2 = np.where((scores < 0) & (lengths2 > 1e-12 * sizes), inside2 / np.maximum(lengths2, 1e-300), -1.0)
-        best = int(np.argmax(cosines2))
-        if cosines2[best] <= 0:
-            break
-        scores[best] = B - step
-        spent += sizes[best]
-        own = np.linalg.qr(atoms[:, start[best] : start[best + 1]])[0]
-        atoms = atoms - own @ (own.conj().T @ atoms)
-        left = left - own @ (own.conj().T @ left)
-    return scores
+EXACT_LEVELS = (3e-2, 3e-3)  # of noise relative to the signal, whitened, at which to look for exact answers
+LISTED = 4  # supports of a search that are decoded
 
 
-def decode_joint(
-    prepared: Prepared, structure: Structure, Y: NDArray[Any], orders: Iterator[NDArray[Any]], rounding: float
-) -> NDArray[Any] | None:
-    """Return the first exact coefficients (L, m) of snapshots Y (L, n) among those that scores (B,) suggest.
+class ExactRoad(Structured):
+    """The steps without noise."""
 
-    Parameters
-    ----------
-    prepared : Prepared
-        Φ with the atoms of every block side by side.
-    structure : Structure
-    Y : ndarray of shape (L, n)
-    orders : iterator of ndarray of shape (B,)
-        Larger for blocks that go first.
-    rounding : float
-        Relative rounding error of the data.
-    """
-    form = prepared.form()
-    assert form.W is not None
-    Z = Y @ form.W.T
-    tried: set[bytes] = set()
-    for order in orders:
-        columns = _first_columns(order, structure.start, len(form.Q))
-        zero = np.linalg.lstsq(form.Q[:, columns], Z.T, rcond=None)[0]
-        sizes = np.zeros(prepared.shape[1])
-        sizes[columns] = np.linalg.norm(zero, axis=1)
-        blocks = np.sqrt(np.add.reduceat(sizes**2, structure.start[:-1]))
-        used = blocks > ZERO * blocks.max(initial=0.0)
-        count = int(np.diff(structure.start)[used].sum())
-        if used.tobytes() in tried or count >= len(form.Q):
-            continue
-        tried.add(used.tobytes())
-        X = _fit(prepared, Y, np.repeat(used, np.diff(structure.start)))
-        left = np.linalg.norm(Y - X @ prepared.Phi.T)
-        if left <= joint_tolerance(prepared.Phi, Y, X, rounding) and not (structure.positive and (X < 0).any()):
-            return X
-    return None
+    def _decoded(self, Y: NDArray[Any], out: Recovery) -> tuple[NDArray[np.bool_], list[NDArray[np.float64]]]:
+        """Write exact answers that a method suggests; return for which signals, and all suggestions (N, B)."""
+        prepared, structure = self.dictionary.prepared, self.structure
+        found = np.zeros(len(Y), dtype=bool)
+        compressed, _ = structure.compressed(Y)
+        white = prepared.form()
+        assert white.W is not None
+        Z = compressed @ white.W.T
+        options = {**self._options, "precondition": True}
+        hints = [self._blocks(method(prepared.Phi, Y, **options).coef) for method in (omp, sbl)]
+        form = self.dictionary.whitened
+        if form.shape[0] ** 2 * form.shape[1] <= MOST_FOR_NETWORK:
+            hints.append(self._network(form, form.signals(Z), 0.0))
+        out.scores[:] = hints[-1][:, self._block_of_atom]
+        for i in range(len(Y)):
+            orders = [hint[i] for hint in hints]
+            if compressed.shape[1] > 1:
+                orders.insert(0, rank_aware_order(white.Q, Z[i], structure.start))
+            found[i] = self._decode(Y, i, orders, out)
+        return found, hints
 
+    def _without_signs(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
+        """Write what the search for coefficients of any sign finds, where they turn out to be non-negative."""
+        rest = np.flatnonzero(~found)
+        if not self.structure.positive or self.structure.labels is not None or self.snapshots > 1 or not len(rest):
+            return
+        prepared, budget = self.dictionary.prepared, self.budget
+        scorer = self.dictionary.scorer_of_any_sign(self.weights, self.later)
+        if self.noise.unknown:  # an exact answer may not exist
+            budget = replace(budget, sets=min(budget.sets, BUDGETS["fast"]))
+        exact = Pipeline(prepared, prepared.problem(self.rounding), scorer, Noise(0.0), budget, self.seed)
+        part = blank(len(rest), prepared.shape[1], np.float64, "")
+        exact(np.ascontiguousarray(Y[rest, 0]), part)
+        good = part.converged & (part.coef >= 0).all(axis=1)
+        found[rest[good]] = True
+        out.coef[rest[good], 0] = part.coef[good]
 
-def _first_columns(order: NDArray[Any], start: NDArray[np.int64], most: int) -> NDArray[np.intp]:
-    """Return the columns of the first blocks, at most so many."""
-    chosen: list[int] = []
-    for b in np.argsort(-order, kind="stable"):
-        if len(chosen) + start[b + 1] - start[b] > most:
-            break
-        chosen.extend(range(start[b], start[b + 1]))
-    return np.array(chosen, dtype=np.intp)
+    def _search_exact(
+        self, Y: NDArray[Any], hints: list[NDArray[np.float64]], found: NDArray[np.bool_], out: Recovery
+    ) -> None:
+        """Search for exact answers with next to no noise, whitened; write what is found."""
+        form, W = self.dictionary.whitened, self.dictionary.prepared.form().W
+        real = form.signals(self.structure.compressed(Y)[0] @ W.T)
+        power = np.mean(real**2, axis=(1, 2)) * real.shape[1] / self.snapshots
+        suggested = np.stack([hints[0] > 0, hints[1] > LIKELY * hints[1].max(axis=1, keepdims=True)], axis=1)
+        scores = hints[2] if len(hints) > 2 else np.zeros_like(hints[0])
+        for level in EXACT_LEVELS if self.budget.sets > 0 else ():
+            rest = np.flatnonzero(~found)
+            if not len(rest):
+                break
+            some = (real[rest], scores[rest], level**2 * power[rest], suggested[rest])
+            starts = self._starts(form) // len(EXACT_LEVELS)
+            listed = self._search(form, *some, count=False, starts=starts).supports(LISTED)
+            self._decode_all(Y, rest, listed, scores, found, out)
 
+    def _decode_all(
+        self,
+        Y: NDArray[Any],
+        rows: NDArray[np.intp],
+        supports: NDArray[np.bool_],
+        scores: NDArray[np.float64],
+        found: NDArray[np.bool_],
+        out: Recovery,
+    ) -> None:
+        """Decode supports (rows, C, B), filled up by scores (N, B)."""
+        for place, i in enumerate(rows):
+            orders = [4.0 * CLIP * blocks + np.clip(scores[i], -CLIP, CLIP) for blocks in supports[place]]
+            found[i] = self._decode(Y, i, orders, out)
 
-def _fit(prepared: Prepared, Y: NDArray[Any], used: NDArray[np.bool_]) -> NDArray[Any]:
-    """Fit all snapshots on these columns, with iterative refinement."""
-    columns = np.flatnonzero(used)
-    X = np.zeros((len(Y), prepared.shape[1]), dtype=Y.dtype)
-    if not len(columns):
-        return X
-    Q, R = np.linalg.qr(prepared.Phi[:, columns])
-    if np.abs(np.diagonal(R)).min() <= 1e-13 * np.abs(np.diagonal(R)).max():
-        return X
-    for _ in range(3):
-        left = Y - X @ prepared.Phi.T
-        X[:, columns] += np.linalg.solve(R, Q.conj().T @ left.T).T
-    return X
+    def _decode(self, Y: NDArray[Any], i: int, orders: list[NDArray[Any]], out: Recovery) -> bool:
+        X = decode_joint(self.dictionary.prepared, self.structure, Y[i], iter(orders), self.rounding)
+        if X is not None:
+            out.coef[i] = self.structure.restored(X)
+        return X is not None
+
+    def _certify(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
+        """Write residuals, certificates and bounds of exact answers."""
+        prepared, order = self.dictionary.prepared, self.structure.order
+        spark = block_spark(prepared)
+        assert out.explicit_mean is not None
+        assert out.explicit_inclusion is not None
+        for i in np.flatnonzero(found):
+            X = out.coef[i] if order is None else out.coef[i][:, order]
+            out.argument[i] = certify_joint(prepared, Y[i], X, self.rounding, spark)
+            out.residual[i] = np.linalg.norm(Y[i] - X @ prepared.Phi.T)
+        rows = np.flatnonzero(found)
+        out.certified[rows] = out.argument[rows] != ""
+        out.converged[rows], out.confidence[rows] = True, out.certified[rows]
+        arranged = out.coef[rows] if order is None else out.coef[rows][:, :, order]
+        sizes = np.count_nonzero(self._blocks(arranged), axis=1)
+        out.upper[rows] = sizes
+        out.lower[rows] = np.where(out.certified[rows], sizes, Y[rows].any(axis=(1, 2)))
+        out.explicit_mean[rows] = out.coef[rows]
+        out.explicit_inclusion[rows] = out.coef[rows].any(axis=1) * out.confidence[rows][:, None]
+
+    def _best_guess(self, Y: NDArray[Any], rows: NDArray[np.intp], out: Recovery) -> None:
+        """Write a sparse guess for signals without an exact answer, uncertified."""
+        if not len(rows):
+            return
+        prepared, order = self.dictionary.prepared, self.structure.order
+        scores = out.scores[rows] if order is None else out.scores[rows][:, order]
+        blocks = np.maximum.reduceat(scores, self.structure.start[:-1], axis=1)
+        kept = max(1, prepared.shape[0] // 2 // max(1, int(np.diff(self.structure.start).max())))
+        support = np.zeros(blocks.shape, dtype=bool)
+        np.put_along_axis(support, np.argsort(-blocks, axis=1, kind="stable")[:, :kept], True, axis=1)
+        X = self._fitted(prepared, Y[rows], support)
+        assert out.explicit_mean is not None
+        out.coef[rows] = out.explicit_mean[rows] = self.structure.restored(X)
+        out.residual[rows] = np.linalg.norm(Y[rows] - X @ prepared.Phi.T, axis=(1, 2))
+        out.lower[rows] = Y[rows].any(axis=(1, 2))
+        out.upper[rows] = self.structure.n_blocks + 1
+
+    def _own(self, out: Recovery, rows: NDArray[np.intp]) -> Posterior:
+        """Return the answers themselves as the supports of these signals."""
+        order = self.structure.order
+        arranged = out.coef[rows] if order is None else out.coef[rows][:, :, order]
+        return Posterior.of_supports(self._blocks(arranged) > 0, out.confidence[rows])

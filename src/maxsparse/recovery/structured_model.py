@@ -60,6 +60,8 @@ def recover_structured(model: Any, Y: Any, *, prove: float, progress: bool) -> R
         pipeline = _pipeline(model, Phi, signals.dtype, structure, noise, progress=progress)
         rows = np.ascontiguousarray(signals, dtype=wide)
         result = pipeline(rows if rows.ndim == 3 else rows[:, None], "learned_sbl")
+    if noise.sigma > 0:
+        model._warn_of_noise(result, noise, 4)
     coef, mean = result.coef, result.mean
     if structure.snapshots is None:
         coef, mean = coef[:, 0], mean[:, 0]
