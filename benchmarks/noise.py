@@ -3,6 +3,7 @@
     python benchmarks/noise.py cells      # fresh dictionaries, σ known, default budget
     python benchmarks/noise.py alista     # needs MAXSPARSE_DATA, a folder with na_alista_250x*.npz
     python benchmarks/noise.py grid       # next to SBL, ℓ1 and VAMP, all given σ; 75 cells
+    python benchmarks/noise.py refute     # a given σ that is right, or wrong: how often it is noticed
 
 Times are processor seconds of all threads, divided by the number of signals. A failure of the search is a signal whose
 true support is more probable, under the search's own model, than the answer.
@@ -17,6 +18,7 @@ import argparse
 import json
 import os
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,13 @@ GRID = [
     for size in (4 if turn == 2 and k == a else (k + a + turn) % 4,)
 ]
 GRID_SEED = 3000
+# kind, n, m, d, SNR in dB; the given σ is the right one times each factor
+REFUTE = [
+    *(("gaussian", 20, 100, 4, snr) for snr in (0, 10, 20, 30, 40, 60, 80)),
+    *(("decaying", 20, 100, 3, snr) for snr in (0, 20, 40, 60, 80)),
+    *(("gaussian", 64, 256, 10, snr) for snr in (0, 20, 40)),
+]
+REFUTE_FACTORS = (1.0, 0.1, 0.5, 2.0, 10.0)
 LARGE = 100  # measurements, beyond which a third of the signals must do
 
 
@@ -212,20 +221,46 @@ def grid_cell(number, signals):
     }
 
 
+def refute(kind, n, m, d, snr, signals):
+    """Return how often a given σ is refuted, and whether confidence is honest then, by its factor."""
+    Phi = dictionary(kind, n, m, 6000)
+    X, _ = ms.signals.sample(Phi, signals, sparsity=d, rng=6001)
+    Y, sigma = noisy(Phi, X, snr, np.random.default_rng(6002))
+    rows = {}
+    for factor in REFUTE_FACTORS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = ms.SparseRecoverer(Phi, noise=factor * sigma).recover(Y)
+        rows[str(factor)] = {
+            "refuted": float(np.mean(result.noise != factor * sigma)),
+            "median level over the true one": float(np.median(result.noise) / sigma),
+            "right": float(exact(X, result.support).mean()),
+            "confidence": float(result.confidence.mean()),
+        }
+    return {"cell": [kind, n, m, d, snr], "signals": signals, "factors": rows}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["cells", "alista", "grid"])
+    parser.add_argument("part", choices=["cells", "alista", "grid", "refute"])
     parser.add_argument("--dictionaries", type=int, default=4)
     parser.add_argument("--signals", type=int, default=250)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of cells")
     arguments = parser.parse_args()
-    cells = {"cells": CELLS, "grid": GRID, "alista": [(size, snr) for snr in ALISTA_SNR for size in ALISTA_SIZES]}
+    cells = {
+        "cells": CELLS,
+        "grid": GRID,
+        "refute": REFUTE,
+        "alista": [(size, snr) for snr in ALISTA_SNR for size in ALISTA_SIZES],
+    }
     rows = []
     for number in arguments.only or range(len(cells[arguments.part])):
         if arguments.part == "cells":
             rows.append(cell(*CELLS[number], arguments.dictionaries, arguments.signals))
         elif arguments.part == "alista":
             rows.append(alista(*cells["alista"][number], arguments.signals))
+        elif arguments.part == "refute":
+            rows.append(refute(*REFUTE[number], arguments.signals))
         else:
             rows.append(grid_cell(number, arguments.signals))
         print(json.dumps(rows[-1]), flush=True)
