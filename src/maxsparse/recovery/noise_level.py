@@ -31,11 +31,12 @@ from maxsparse.recovery.noisy_search import (
     SHARPNESS,
     SMALLEST,
     Signals,
+    climbs_of,
     most_atoms,
     promising,
 )
 
-__all__ = ["LISTED", "Levels", "noise_level"]
+__all__ = ["LISTED", "Levels", "noise_level", "signal_levels"]
 
 RUNGS: NDArray[np.float64] = 0.25 * 4.0 ** -np.arange(
     10.0
@@ -44,6 +45,9 @@ RATIOS = (10.0, 1e4, 1e8)  # ρ with which to climb from suggested supports
 LISTED = 4  # supports
 CROWDED = 0.6  # of n: climbs that end with so many atoms say nothing, and lower rungs less
 LEAST_TRIED = 3  # climbs before a rung is judged
+EXACT = 1e-5  # of the size of a signal: a smaller level, near the lowest rung, is rounding
+FEWEST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
+SETS, SIGNAL_MILLISECONDS = 150_000, 8.0  # of search for a level without a network
 BETTER = 0.1  # in nats: ρ is learned up to so much only
 
 
@@ -124,6 +128,32 @@ def noise_level(
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     over_slices(_level_rows if whole else _restricted_rows, N, shared, signals, starts, np.uint64(seed), out)
     return out
+
+
+def signal_levels(Phi: FloatArray, Y: FloatArray) -> NDArray[np.float64]:
+    """Return the standard deviation of the noise on every signal, without a network.
+
+    Parameters
+    ----------
+    Phi : ndarray of shape (n, m)
+        Dictionary.
+    Y : ndarray of shape (N, n)
+        Signals.
+
+    Returns
+    -------
+    sigma : ndarray of shape (N,)
+        0 where an explanation is exact to rounding, or none is better than chance.
+    """
+    n, m = Phi.shape
+    if n < FEWEST_MEASUREMENTS or not len(Y):
+        return np.zeros(len(Y))
+    Q = np.asarray(Phi, dtype=np.float64)
+    starts = climbs_of(SETS, SIGNAL_MILLISECONDS, n, m)
+    levels = noise_level(Q / np.linalg.norm(Q, axis=0), Y, np.zeros((len(Y), m)), starts=starts)
+    size = np.sqrt(np.mean(np.asarray(Y, dtype=np.float64) ** 2, axis=1))
+    noisy = (levels.margin > BEYOND_CHANCE) & (np.sqrt(levels.variance) > EXACT * size)
+    return np.where(noisy, np.sqrt(levels.variance), 0.0)
 
 
 def _restricted_rows(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core import joint
 from maxsparse._core.compiled import compiling, kernel
+from maxsparse._core.estimates import estimated_levels
 from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
 from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Form, Prepared, noise_levels
@@ -39,7 +40,7 @@ class Options:
     """The keyword arguments that every solver passes on unchanged."""
 
     precondition: Precondition = False
-    noise: float = 0.0
+    noise: float | str = 0.0  # or "auto"
     n_threads: int | None = None
     progress: bool = False
     callback: Callback | None = None
@@ -121,7 +122,7 @@ def run(
     """
     Y = in_order(Y, measurement_names(Phi))
     prepared, data, structure = _checked(method, Phi, Y, options)
-    noise = check_number(options.noise, "noise", low=0.0)
+    levels = _noise_groups(prepared, data, options.noise)
     if keep is not None:
         keep = check_integer(keep, "sparsity", low=0, high=structure.largest)
     N, n, m = len(data), *prepared.shape
@@ -138,13 +139,17 @@ def run(
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
     with threads(options.n_threads), compiling(KERNELS):
-        pieces = list(_pieces(prepared, data, noise, options, structure))
+        pieces = [
+            (form, rows if group is None else group[rows], noise)
+            for noise, group in levels
+            for form, rows in _pieces(prepared, data if group is None else data[group], noise, options, structure)
+        ]
         if options.callback is not None and len(pieces) > 1:
             raise ValueError(
-                "callback= cannot be used here: these signals have different noise-to-signal ratios and are whitened "
-                "separately; pass one signal at a time, or give precondition=(W, D)"
+                "callback= cannot be used here: these signals have different noise-to-signal ratios and are solved "
+                "separately; pass one signal at a time, or give noise= as a number, and precondition=(W, D)"
             )
-        for form, rows in track(pieces, method, options.progress):
+        for form, rows, noise in track(pieces, method, options.progress):
             changed = signals[rows]
             if form.W is not None:
                 changed = times(changed.reshape(-1, n), form.back).reshape(*changed.shape[:-1], len(form.W))
@@ -181,6 +186,18 @@ def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared,
         return Phi, signals, structure
     start = None if structure.labels is None else structure.start
     return Prepared(structure.arranged(dictionary), start=start), signals, structure
+
+
+def _noise_groups(prepared: Prepared, Y: Any, noise: float | str) -> list[tuple[float, NDArray[np.intp] | None]]:
+    """Return the noise levels in use with the rows that have them, None for all of them."""
+    if not isinstance(noise, str):
+        return [(check_number(noise, "noise", low=0.0), None)]
+    if noise != "auto":
+        raise ValueError(f'noise must be a number or "auto", got {noise!r}')
+    if np.iscomplexobj(Y):
+        raise ValueError('noise="auto" is for real signals; give noise= as a number')
+    levels = estimated_levels(prepared.Phi, Y)
+    return [(float(level), np.flatnonzero(levels == level)) for level in np.unique(levels)] or [(0.0, None)]
 
 
 def _pieces(

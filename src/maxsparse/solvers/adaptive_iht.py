@@ -127,7 +127,7 @@ def aiht(
     max_iter: int = 1000,
     tol: float = 1e-12,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     n_threads: int | None = None,
     progress: bool = False,
 ) -> Result:

@@ -42,7 +42,7 @@ def exact(
     tol: float = 1e-8,
     max_supports: float = 1e7,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     positive: bool = False,
     groups: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -70,7 +70,7 @@ def exact(
         `sparsity`, signals that would take more are left without an answer, with a warning.
     precondition : bool or (W, D), default=False
         Whitening changes only the metric of the residual; accepted for a uniform interface.
-    noise : float, default=0.0
+    noise : float or "auto", default=0.0
         Standard deviation σ of the noise on every measurement; of complex noise, that of both parts together.
     positive : bool, default=False
         Only coefficients of at least zero.

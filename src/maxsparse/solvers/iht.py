@@ -41,7 +41,7 @@ def iht(
     max_iter: int = 1000,
     tol: float = 1e-8,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     groups: ArrayLike | None = None,
     n_threads: int | None = None,
     progress: bool = False,
@@ -72,7 +72,7 @@ def iht(
         Stop when the residual is below tol·‖y‖₂ (or at the noise level), or x moves by less than tol·‖x‖₂.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
-    noise : float, default=0.0
+    noise : float or "auto", default=0.0
         Standard deviation of the noise on every measurement; of complex noise, that of both parts together.
     groups : array-like of shape (m,) or None, default=None
         Labels of the atoms; those of one label come and go together.

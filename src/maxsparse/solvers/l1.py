@@ -37,7 +37,7 @@ def l1(
     tol: float = 1e-9,
     max_iter: int | None = None,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     positive: bool = False,
     groups: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -69,7 +69,7 @@ def l1(
         True whitens first. Whitening the rows does not change the problem, but scaling the atoms by D gives the
         weighted norm :math:`\sum_i |x_i| / D_i`, which is better on coherent dictionaries; see
         :func:`maxsparse.theory.precondition`.
-    noise : float, default=0.0
+    noise : float or "auto", default=0.0
         Standard deviation σ of the noise on every measurement; 0 is basis pursuit. Of complex noise, that of both
         parts together; L snapshots may leave a residual of :math:`\sigma\sqrt{nL}` together.
     positive : bool, default=False

@@ -36,7 +36,7 @@ def nnls(
     tol: float = 0.0,
     max_iter: int | None = None,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     positive: bool = True,
     n_threads: int | None = None,
     progress: bool = False,
@@ -62,7 +62,7 @@ def nnls(
     precondition : bool or (W, D), default=False
         True whitens the problem first, which changes the metric of the residual; see
         :func:`maxsparse.theory.precondition`.
-    noise : float, default=0.0
+    noise : float or "auto", default=0.0
         Standard deviation σ of the noise on every measurement: stop as soon as :math:`\|r\|_2 \le \sigma\sqrt n`.
         0 goes to the optimum.
     positive : bool, default=True

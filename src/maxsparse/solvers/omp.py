@@ -37,7 +37,7 @@ def omp(
     sparsity: int | ArrayLike | None = None,
     tol: float = 1e-6,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     positive: bool = False,
     groups: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -62,7 +62,7 @@ def omp(
         Stop when :math:`\|r\|_2 \le tol \cdot \|y\|_2`, or at the noise level if that is larger.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
-    noise : float, default=0.0
+    noise : float or "auto", default=0.0
         Standard deviation of the noise on every measurement: stop when :math:`\|r\|_2 \le noise \sqrt n`, with
         several snapshots :math:`noise \sqrt{nL}`. Of complex noise, that of real and imaginary part together.
     positive : bool, default=False

@@ -81,8 +81,9 @@ def sbl(
         with the convex and MacKay updates a very small γ can grow again, so there it costs accuracy.
     precondition : bool or (W, D), default=False
         True whitens the problem first, see :func:`maxsparse.theory.precondition`; the coefficients are those of Φ.
-    noise : float or "learn", default=0.0
+    noise : float, "auto" or "learn", default=0.0
         Standard deviation of the noise on every measurement, which fixes λ; 0 lowers λ towards zero by a schedule;
+        ``"auto"`` estimates it for every signal beforehand, see :func:`maxsparse.solve`;
         ``"learn"`` estimates λ along with γ, which for m > n tends to be too low: atoms can explain noise.
         Of complex noise, the deviation of real and imaginary part together.
     positive : bool, default=False
@@ -129,9 +130,9 @@ def sbl(
     tol = check_number(tol, "tol", low=0.0)
     first, last = _check_schedule(schedule)
     prune = check_number(prune, "prune", low=0.0, high=1.0)
-    learn = isinstance(noise, str)
-    if learn and noise != "learn":
-        raise ValueError(f'noise must be a number or "learn", got {noise!r}')
+    learn = noise == "learn"
+    if isinstance(noise, str) and noise not in ("learn", "auto"):
+        raise ValueError(f'noise must be a number, "auto" or "learn", got {noise!r}')
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, size = len(batch.X), batch.structure.n_blocks
@@ -169,7 +170,7 @@ def sbl(
         batch.drive(advance, max_iter, done)
         return spent, done
 
-    level = 0.0 if isinstance(noise, str) else noise
+    level = 0.0 if learn else noise
     options = Options(precondition, level, n_threads, progress, callback, positive, groups)
     return run("sbl", Phi, Y, solve_batch, options, keep=sparsity)
 

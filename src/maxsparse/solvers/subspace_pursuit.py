@@ -35,7 +35,7 @@ def subspace_pursuit(
     max_iter: int = 50,
     tol: float = 1e-8,
     precondition: Precondition = False,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
     n_threads: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
