@@ -104,7 +104,7 @@ def test_bad_arguments():
     Phi, Y = np.eye(3), np.ones((1, 3))
     for arguments, message in (
         ({"update": "newton"}, "update must be one of 'em', 'convex', 'mackay'"),
-        ({"noise": "guess"}, 'noise must be a number or "learn"'),
+        ({"noise": "guess"}, 'noise must be a number, "auto" or "learn"'),
         ({"schedule": (1e-6, 1e-2)}, r"schedule\[1\] must be from"),
         ({"schedule": 0.1}, "schedule must be a pair"),
         ({"prune": 2.0}, "prune must be from"),
