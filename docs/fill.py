@@ -21,11 +21,12 @@ from measured import BENCHMARK_BLOCKS as OF_METHODS
 from measured import table
 from measured_fields import FIELD_BLOCKS
 from measured_noise import NOISE_BLOCKS
+from measured_structure import STRUCTURE_BLOCKS
 
 from maxsparse import experiments
 from maxsparse._core.registry import ABILITIES, NEEDS, SOLVERS, Entry
 
-BENCHMARK_BLOCKS = OF_METHODS | FIELD_BLOCKS | NOISE_BLOCKS
+BENCHMARK_BLOCKS = OF_METHODS | FIELD_BLOCKS | NOISE_BLOCKS | STRUCTURE_BLOCKS
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 SHOWN = ("day", "laptop")  # the preset that a page shows: the first that was run

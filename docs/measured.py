@@ -403,8 +403,8 @@ def doa(results: dict[str, Any]) -> str:
     ]
     about = (
         f"Share of {part['trials']} scenes in which both of two sources 4° apart are found within 1°, on a grid of 1°. "
-        "`sbl` is given the noise level, `omp` and MUSIC the number of sources; decibels are those of both sources "
-        f"together, directions within ±60°. `{part['command']}`."
+        "`sbl` and `SparseRecoverer` are given the noise level, `omp` and MUSIC the number of sources; decibels are "
+        f"those of both sources together, directions within ±60°. `{part['command']}`."
     )
     return f"{table(['', *methods], rows)}\n\n{about}"
 
