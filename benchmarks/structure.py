@@ -4,7 +4,7 @@
     python benchmarks/structure.py speed
     python benchmarks/structure.py nnls
     python benchmarks/structure.py positive
-    python benchmarks/structure.py signs --trials 100      # SparseRecoverer from here on
+    python benchmarks/structure.py signs --trials 50      # SparseRecoverer from here on
     python benchmarks/structure.py joint --trials 100
     python benchmarks/structure.py spectra --trials 100
     python benchmarks/structure.py meg --trials 5
