@@ -250,6 +250,10 @@ def run_recoverer(Phi, Y):
     model = ms.SparseRecoverer(Phi, budget=300, n_threads=1)
     result = model.recover(Y)
     explained(result, Y)
+    if np.iscomplexobj(Phi) and np.iscomplexobj(Y):
+        assert np.iscomplexobj(result.coef)
+        assert (result.support.sum(axis=1) == 1).all()
+        raise ValueError("works, with complex coefficients")
     noisy = ms.SparseRecoverer(Phi, noise=0.01, n_threads=1).recover(Y)
     return [result.coef, result.residual, result.certified, noisy.residual]
 
@@ -284,7 +288,8 @@ def shape(array):
 
 def explained(result, Y):
     """Fail where a signal, all of which are multiples of one atom, is not explained."""
-    signals = np.asarray(Y.toarray() if hasattr(Y, "toarray") else Y, dtype=np.float64)
+    given = Y.toarray() if hasattr(Y, "toarray") else Y
+    signals = np.asarray(given, dtype=complex if np.iscomplexobj(given) else np.float64)
     assert (result.residual <= 1e-6 * np.linalg.norm(signals, axis=1)).all(), "a signal of one atom is not explained"
 
 
