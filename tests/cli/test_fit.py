@@ -150,6 +150,7 @@ def test_tuning_ends_where_gradients_are_never_finite(Phi, tmp_path, monkeypatch
     assert not (tmp_path / "tuned.safetensors").exists()
 
 
+@pytest.mark.long
 def test_two_processes_learn_what_one_learns(Phi, tmp_path):
     """The same global batch shared by two gloo processes gives the same loss curve, within rounding."""
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *FIT)

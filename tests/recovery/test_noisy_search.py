@@ -188,12 +188,13 @@ def dense(Q, y, variance):
     return np.logaddexp.reduce(values) - math.log(3), math.log(n / directions) / math.log(n), mean
 
 
-def test_the_answer_is_the_most_probable_of_all_supports():
+@pytest.mark.parametrize("problems", [6, pytest.param(15, marks=pytest.mark.long)])
+def test_the_answer_is_the_most_probable_of_all_supports(problems):
     """Probabilities are those of enumeration under the same slabs and shapes, next to a dense explanation."""
     n, m = 6, 9
     law = usual_law(n - 1)
     supports = list(all_supports(m, n - 1))
-    for seed in range(15):
+    for seed in range(problems):
         Q, _, y = problem(seed, n=n, m=m, noise=0.02)
         variance = 4e-4
         answer = noisy_search(Q, y[None], np.zeros((1, m)), np.array([variance]), starts=200)
