@@ -45,10 +45,8 @@ def warm(
                 advance(1)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            while children := multiprocessing.active_children():  # in the middle of a function, for up to a minute
-                for child in children:
-                    child.kill()  # files are written whole or not at all
-                    child.join(1.0)
+            for child in multiprocessing.active_children():  # in the middle of a function, for up to a minute
+                child.kill()  # files are written whole or not at all
             raise
     pool.shutdown()
     seconds = time.monotonic() - begun
