@@ -51,7 +51,6 @@ def test_what_it_compiles_is_not_compiled_again(few):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-@pytest.mark.long  # two processes compile for a while, next to those of other tests
 def test_ctrl_c_leaves_nothing_broken(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "maxsparse", "warm", "--no-stereo"]

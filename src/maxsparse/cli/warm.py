@@ -6,7 +6,6 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Annotated, Any
 
 import typer
@@ -35,20 +34,24 @@ def warm(
 
     names, begun = list(jobs(stereo)), time.monotonic()
     # Processes, because numba compiles one function at a time in each.
-    pool = ProcessPoolExecutor(
-        available_threads(), mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent
-    )
-    with bar(len(names), 0, "compiling, once", show=True) as advance:
-        try:
-            for done in as_completed([pool.submit(_run, name) for name in names]):
-                done.result()
+    context = multiprocessing.get_context("spawn")
+    todo, done = context.SimpleQueue(), context.SimpleQueue()
+    workers = [context.Process(target=_work, args=(todo, done), daemon=True) for _ in range(available_threads())]
+    for name in [*names, *(None for _ in workers)]:  # None: nothing is left
+        todo.put(name)
+    try:
+        for worker in workers:
+            worker.start()
+        with bar(len(names), 0, "compiling, once", show=True) as advance:
+            for _ in names:
+                error = _next(done, workers)
+                if error:
+                    raise RuntimeError(error)
                 advance(1)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():  # in the middle of a function, for up to a minute
-                child.kill()  # files are written whole or not at all
-            raise
-    pool.shutdown()
+    finally:
+        for worker in workers:
+            if worker.pid is not None:
+                worker.kill()  # in the middle of a function, if interrupted; files are written whole or not at all
     seconds = time.monotonic() - begun
     if as_json:
         print_json({"calls": names, "seconds": round(seconds, 1)})
@@ -56,12 +59,27 @@ def warm(
         say(f"Ready: what {len(names)} kinds of calls need is compiled, in {seconds:.0f} s.")
 
 
-def _leave_interrupts_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _next(done: Any, workers: list[Any]) -> str:
+    """Wait for the end of a call; return its error, or nothing."""
+    while done.empty():
+        if not any(worker.is_alive() for worker in workers) and done.empty():
+            raise RuntimeError("the processes that compile have ended early; is there enough memory?")
+        time.sleep(0.05)
+    error: str = done.get()
+    return error
 
 
-def _run(name: str) -> None:
-    jobs()[name]()
+def _work(todo: Any, done: Any) -> None:
+    """Make calls until nothing is left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    calls = jobs()
+    while (name := todo.get()) is not None:
+        try:
+            calls[name]()
+        except Exception as error:
+            done.put(f"{name}: {type(error).__name__}: {error}")
+        else:
+            done.put("")
 
 
 def jobs(stereo: bool = True) -> dict[str, Callable[[], Any]]:
