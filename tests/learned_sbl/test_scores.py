@@ -62,7 +62,7 @@ def test_agrees_with_torch_in_what_it_finds():
 
 
 def test_second_pass_agrees_with_torch():
-    """Attention and the earlier logits too; few iterations, so that roundings have little time to grow."""
+    """Attention and the earlier logits too; few iterations, so that rounding errors have little time to grow."""
     Phi = dictionaries.gaussian(20, 60, rng=1)
     _, Y = signals.sample(Phi, 100, sparsity=9, rng=2)
     scores = LearnedScores(Phi, later=bundled_later(), iterations=4, confident=np.inf)

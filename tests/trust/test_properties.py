@@ -128,10 +128,10 @@ def test_results_are_consistent(method, data):
 
 @given(data=st.data())
 def test_float32_finds_what_float64_finds(method, data):
-    """On well-conditioned dictionaries: an answer that is right in float64 is the same in float32, to its roundings."""
+    """On well-conditioned dictionaries: an answer that is right in float64 is the same in float32, up to rounding."""
     clustered = method == "aiht"
     Phi, X, Y, d = data.draw(problems(clustered=clustered, kinds=("gaussian",)))
-    # Whitening divides by what the atoms of a cluster differ in, so its roundings may lead AIHT elsewhere.
+    # Whitening divides by what the atoms of a cluster differ in, so its rounding errors may lead AIHT elsewhere.
     options = {"precondition": data.draw(st.booleans()) and not clustered, **SHORT_WALK.get(method, {})}
     double, single = (solve(method, *as_dtype(Phi, Y, dtype), d, **options) for dtype in (np.float64, np.float32))
     assert single.coef.dtype == single.residual.dtype == np.float32

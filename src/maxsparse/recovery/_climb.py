@@ -23,9 +23,12 @@ __all__ = [
     "climb",
     "draw_start",
     "drop_below",
+    "find",
     "hash_of",
+    "insert",
     "keep",
     "make_pool",
+    "room_for",
     "search_signal",
     "start_from",
 ]
@@ -94,24 +97,48 @@ def hash_of(atoms: NDArray[Any], size: int) -> np.uint64:
 
 
 @kernel()
+def find(pool: Pool, key: np.uint64, size: int) -> int:
+    """Return the place of a support in the pool, −1 if it is not there."""
+    for c in range(pool.filled[0]):
+        if pool.key[c] == key and pool.size[c] == size:
+            return c
+    return -1
+
+
+@kernel()
+def room_for(pool: Pool, value: float) -> int:
+    """Return a place for a new support: a free one, or that of the worst if this one is better; else −1."""
+    count: int = pool.filled[0]
+    if count < pool.value.shape[0]:
+        pool.filled[0] += 1
+        return count
+    place = 0
+    for c in range(1, pool.value.shape[0]):
+        if pool.value[c] < pool.value[place]:
+            place = c
+    return place if value > pool.value[place] else -1
+
+
+@kernel()
+def insert(pool: Pool, key: np.uint64, atoms: NDArray[Any], size: int, value: float) -> int:
+    """Put a new support in the pool where it is among the best; return its place, −1 if it is not."""
+    place = room_for(pool, value)
+    if place >= 0:
+        pool.value[place], pool.key[place], pool.size[place], pool.visits[place] = value, key, size, 1
+        for a in range(size):
+            pool.atoms[place, a] = atoms[a]
+    return place
+
+
+@kernel()
 def keep(pool: Pool, atoms: NDArray[Any], size: int, value: float) -> None:
     """Count a visit to a support; put it in the pool where it is among the best."""
     key = hash_of(atoms, size)
-    worst, count = 0, pool.filled[0]
-    for c in range(count):
-        if pool.key[c] == key and pool.size[c] == size:
-            pool.visits[c] += 1
-            return
-        if pool.value[c] < pool.value[worst]:
-            worst = c
-    if count < pool.value.shape[0]:
-        worst = count
-        pool.filled[0] += 1
-    elif value <= pool.value[worst]:
-        return
-    pool.value[worst], pool.key[worst], pool.size[worst], pool.visits[worst] = value, key, size, 1
-    for a in range(size):
-        pool.atoms[worst, a] = atoms[a]
+    place = find(pool, key, size)
+    if place >= 0:
+        pool.visits[place] += 1
+    else:
+        insert(pool, key, atoms, size, value)
 
 
 @kernel()

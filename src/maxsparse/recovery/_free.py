@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse.learned_sbl.arithmetic import log
-from maxsparse.recovery._climb import MOST_STEPS, Pool, hash_of
+from maxsparse.recovery._climb import MOST_STEPS, Pool, find, hash_of, insert
 from maxsparse.recovery._sweep import Sweep, add, clear, remove
 
 __all__ = ["Free", "climb_free", "dense_evidence", "keep_free", "settle_free", "start_free"]
@@ -211,23 +211,13 @@ def settle_free(
 @kernel()
 def keep_free(pool: Pool, ratios: NDArray[Any], s: Sweep, value: float, ratio: float) -> None:
     """Put the current support in the pool where it is among the best, with its ρ."""
-    key, size = hash_of(s.support, s.size[0]), s.size[0]
     if not np.isfinite(value):
         return
-    worst, count = 0, pool.filled[0]
-    for c in range(count):
-        if pool.key[c] == key and pool.size[c] == size:
-            if value > pool.value[c]:
-                pool.value[c], ratios[c] = value, ratio
-            return
-        if pool.value[c] < pool.value[worst]:
-            worst = c
-    if count < pool.value.shape[0]:
-        worst = count
-        pool.filled[0] += 1
-    elif value <= pool.value[worst]:
-        return
-    pool.value[worst], pool.key[worst], pool.size[worst], pool.visits[worst] = value, key, size, 1
-    ratios[worst] = ratio
-    for a in range(size):
-        pool.atoms[worst, a] = s.support[a]
+    key, size = hash_of(s.support, s.size[0]), s.size[0]
+    place = find(pool, key, size)
+    if place < 0:
+        place = insert(pool, key, s.support, size, value)
+        if place >= 0:
+            ratios[place] = ratio
+    elif value > pool.value[place]:
+        pool.value[place], ratios[place] = value, ratio

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse.recovery._climb import Pool, Task, atom_key, hash_of, make_pool
+from maxsparse.recovery._climb import Pool, Task, atom_key, find, hash_of, insert, make_pool, room_for
 from maxsparse.recovery._shapes import entering_mean, flip_gains_humped, settle, swap_gains_humped
 from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
 
@@ -88,24 +88,18 @@ def is_counted(mass: Mass, key: np.uint64) -> bool:
 @kernel()
 def enter_front(pool: Pool, s: Any, leave: int, enter: int, value: float, key: np.uint64) -> None:
     """Put the support with `leave` (a position, or −1) replaced by `enter` (an atom, or −1) among the best."""
-    worst, count = 0, pool.filled[0]
-    for c in range(count):
-        if pool.value[c] < pool.value[worst]:
-            worst = c
-    if count < pool.value.shape[0]:
-        worst = count
-        pool.filled[0] += 1
-    elif value <= pool.value[worst]:
+    place = room_for(pool, value)
+    if place < 0:
         return
     size = 0
     for a in range(s.size[0]):
         if a != leave:
-            pool.atoms[worst, size] = s.support[a]
+            pool.atoms[place, size] = s.support[a]
             size += 1
     if enter >= 0:
-        pool.atoms[worst, size] = enter
+        pool.atoms[place, size] = enter
         size += 1
-    pool.value[worst], pool.key[worst], pool.size[worst], pool.visits[worst] = value, key, size, 0
+    pool.value[place], pool.key[place], pool.size[place], pool.visits[place] = value, key, size, 0
 
 
 @kernel()
@@ -205,19 +199,9 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
 @kernel()
 def merge(best: Pool, front: Pool, c: int, value: float) -> None:
     """Add the c-th support of `front` to the best of all noise levels and slabs."""
-    worst, count = 0, best.filled[0]
-    for b in range(count):
-        if best.key[b] == front.key[c]:  # met at another noise level or slab: probabilities add up
-            high, low = max(best.value[b], value), min(best.value[b], value)
-            best.value[b] = high + math.log1p(math.exp(low - high))
-            return
-        if best.value[b] < best.value[worst]:
-            worst = b
-    if count < best.value.shape[0]:
-        worst = count
-        best.filled[0] += 1
-    elif value <= best.value[worst]:
-        return
-    best.value[worst], best.key[worst], best.size[worst] = value, front.key[c], front.size[c]
-    for a in range(front.size[c]):
-        best.atoms[worst, a] = front.atoms[c, a]
+    place = find(best, front.key[c], front.size[c])
+    if place < 0:
+        insert(best, front.key[c], front.atoms[c], front.size[c], value)
+    else:  # met at another noise level or slab: probabilities add up
+        high, low = max(best.value[place], value), min(best.value[place], value)
+        best.value[place] = high + math.log1p(math.exp(low - high))
