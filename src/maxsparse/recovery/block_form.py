@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.prepared import Prepared, group_cosines
+from maxsparse._core.cosines import group_cosines
+from maxsparse._core.prepared import Prepared
 from maxsparse._core.structure import Structure
 from maxsparse.learned_sbl import LearnedScores, Weights
 from maxsparse.recovery._block_sweep import Blocks

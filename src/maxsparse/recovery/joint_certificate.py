@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.prepared import Prepared, coherence_sums
+from maxsparse._core.cosines import coherence_sums
+from maxsparse._core.prepared import Prepared
 from maxsparse.recovery.certificate import CHANCE, LARGEST_DENOMINATOR, MARGIN, PROPORTION
 from maxsparse.recovery.refit import CANCELLATION, SLACK
 

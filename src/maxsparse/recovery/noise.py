@@ -1,15 +1,21 @@
-"""What a caller says about the noise, brought to white noise of one size."""
+"""What a caller says about the noise, brought to white noise of one size; and a warning where it is wrong."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxsparse._core.validation import check_number
 
-__all__ = ["Noise", "check_noise"]
+if TYPE_CHECKING:
+    from maxsparse.recovery.answers import Recovery
+
+__all__ = ["Noise", "check_noise", "warn_of_noise"]
+
+REFUTED_SHARE = 0.05  # of the signals: fewer that refute the given noise level are not worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +75,19 @@ def check_noise(noise: Any, n: int, *, complex_too: bool = False) -> Noise:
             "noise is not a covariance of full rank: it must be positive definite; add a small multiple of the identity"
         ) from error
     return Noise(1.0, np.linalg.inv(factor))
+
+
+def warn_of_noise(result: Recovery, noise: Noise, depth: int = 3) -> None:
+    """Report a given noise level that the signals refute; `depth` is the number of calls up to the user's."""
+    wrong = result.noise != noise.sigma
+    if not np.count_nonzero(wrong) > REFUTED_SHARE * len(result):
+        return
+    typical = float(np.median(result.noise[wrong]))
+    level = f"{typical:.3g}" if noise.whitener is None else f"{typical:.3g} times the given one"
+    given = f"noise={noise.sigma:g}" if noise.whitener is None else "the given noise"
+    warnings.warn(
+        f"{given} does not fit {np.count_nonzero(wrong)} of {len(result)} signals: a level of about {level} is far "
+        "more probable there. Their answers and confidences are for the level learned from each of them "
+        "(result.noise). Pass the right level, or noise='auto'",
+        stacklevel=depth,
+    )

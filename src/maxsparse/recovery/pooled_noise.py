@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,14 @@ from numpy.typing import NDArray
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.law import wide_law
 
-__all__ = ["evidence_by_level", "pooled_level"]
+if TYPE_CHECKING:
+    from maxsparse._core.prepared import Prepared
+    from maxsparse.recovery.answers import Recovery
+
+__all__ = ["evidence_by_level", "pooled_level", "pooled_over"]
 
 STEP = 0.05  # in log σ
+SUPPORTS = 8  # of every signal, at most
 DOUBT = 5.0  # nats that a signal can lose at most: the search may have missed its support
 SLABS = np.geomspace(0.2, 5.0, 5)  # factors of the mean square of the coefficients
 
@@ -86,3 +92,13 @@ def pooled_level(Phi: FloatArray, Y: FloatArray, supports: NDArray[np.bool_], le
     bend = before - 2 * here + after
     shift = 0.5 * (before - after) / bend if bend < 0 else 0.0
     return float(math.exp(grid[best] + STEP * np.clip(shift, -1, 1)))
+
+
+def pooled_over(prepared: Prepared, Y: FloatArray, result: Recovery) -> float:
+    """Return the σ that makes the noisy signals among Y (N, n) together most probable, from their answers."""
+    noisy = np.flatnonzero(result.noise > 0)
+    supports = np.zeros((len(noisy), SUPPORTS, prepared.shape[1]), dtype=bool)
+    for place, i in enumerate(noisy):
+        for c, (support, _) in enumerate(result.alternatives(int(i))[:SUPPORTS]):
+            supports[place, c, support] = True
+    return pooled_level(prepared.Phi / prepared.norms, Y[noisy], supports, result.noise[noisy])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
 from dataclasses import replace
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -33,9 +32,9 @@ from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
 from maxsparse.recovery.answers import Beyond, Recovery, Unscored, blank
 from maxsparse.recovery.law import Law
-from maxsparse.recovery.noise import Noise, check_noise
+from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
-from maxsparse.recovery.pooled_noise import pooled_level
+from maxsparse.recovery.pooled_noise import pooled_over
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.structured_model import is_structured, pooled_structured_noise, recover_structured
 from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
@@ -45,9 +44,8 @@ __all__ = ["SparseRecoverer", "load"]
 
 KERNELS = 7  # that the first call compiles; with noise a few more
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
-FIT_SIGNALS, FIT_SUPPORTS = 500, 8  # from which a noise level is pooled: signals at most, and supports of each
+FIT_SIGNALS = 500  # from which a noise level is pooled, at most
 LAW_SIGNALS = 200  # from which a law is learned, at most
-REFUTED_SHARE = 0.05  # of the signals: fewer that refute the given noise level are not worth a warning
 
 # Φ prepared, per recoverer. Not an attribute, so that copies, clones and pickles do not carry it.
 _kept: WeakKeyDictionary[SparseRecoverer, Prepared] = WeakKeyDictionary()
@@ -274,7 +272,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                     beyond.add(start + found.rows, found.inclusion, found.mean, found.posterior)
         result = beyond.complete(result, prepared.cosines, always=noise.sigma > 0)
         if noise.sigma > 0:
-            self._warn_of_noise(result, noise)
+            warn_of_noise(result, noise)
         easy = np.flatnonzero(result._waiting >= 0)
         if not len(easy):
             return result
@@ -367,12 +365,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         result = alone.recover(rows) if len(rows) else None
         if result is None or 2 * np.count_nonzero(result.noise > 0) <= len(rows):
             return 0.0
-        noisy = np.flatnonzero(result.noise > 0)
-        supports = np.zeros((len(noisy), FIT_SUPPORTS, prepared.shape[1]), dtype=bool)
-        for place, i in enumerate(noisy):
-            for c, (support, _) in enumerate(result.alternatives(int(i))[:FIT_SUPPORTS]):
-                supports[place, c, support] = True
-        return pooled_level(prepared.Phi / prepared.norms, rows[noisy], supports, result.noise[noisy])
+        return pooled_over(prepared, rows, result)
 
     def _learned_law(self, prepared: Prepared, Y: FloatArray) -> Law | None:
         """Return what signals say together about their coefficients, with noise."""
@@ -384,21 +377,6 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         with threads(self.n_threads):
             pipeline = self._pipeline(prepared, Y.dtype, noise, progress=False)
             return pipeline.learn(np.array(Y[chosen], dtype=np.float64, order="C"))
-
-    def _warn_of_noise(self, result: Recovery, noise: Noise, depth: int = 3) -> None:
-        """Report a given noise level that the signals refute."""
-        wrong = result.noise != noise.sigma
-        if not np.count_nonzero(wrong) > REFUTED_SHARE * len(result):
-            return
-        typical = float(np.median(result.noise[wrong]))
-        level = f"{typical:.3g}" if noise.whitener is None else f"{typical:.3g} times the given one"
-        given = f"noise={noise.sigma:g}" if noise.whitener is None else "the given noise"
-        warnings.warn(
-            f"{given} does not fit {np.count_nonzero(wrong)} of {len(result)} signals: a level of about {level} is far "
-            "more probable there. Their answers and confidences are for the level learned from each of them "
-            "(result.noise). Pass the right level, or noise='auto'",
-            stacklevel=depth,
-        )
 
     def _typical_noise(self, prepared: Prepared) -> float:
         """Return one standard deviation for training, whatever `noise` says of every measurement."""

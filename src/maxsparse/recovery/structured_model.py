@@ -16,7 +16,7 @@ from maxsparse._core.threads import threads
 from maxsparse._core.validation import check_dictionary, check_flag, check_integer, check_number, is_complex
 from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.block_form import StructuredDictionary
-from maxsparse.recovery.noise import Noise, check_noise
+from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.structured import StructuredPipeline
 
@@ -61,7 +61,7 @@ def recover_structured(model: Any, Y: Any, *, prove: float, progress: bool) -> R
         rows = np.ascontiguousarray(signals, dtype=wide)
         result = pipeline(rows if rows.ndim == 3 else rows[:, None], "learned_sbl")
     if noise.sigma > 0:
-        model._warn_of_noise(result, noise, 4)
+        warn_of_noise(result, noise, 4)
     coef, mean = result.coef, result.mean
     if structure.snapshots is None:
         coef, mean = coef[:, 0], mean[:, 0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.prepared import coherence_sums, cosines, group_cosines
+from maxsparse._core.cosines import coherence_sums, cosines, group_cosines
 from maxsparse._core.structure import Structure, check_groups
 from maxsparse._core.validation import check_dictionary, check_integer
 
