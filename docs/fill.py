@@ -93,6 +93,7 @@ def provenance(results: dict[str, Any]) -> str:
         f"; rows of {experiments.methods()[name].label}: {version}"
         for name, version in results.get("measured_again", {}).items()
     ]
+    later += [f"; {name}: {version}" for name, version in results.get("added", {}).items()]
     return f"`{results['command']}`; {count}; maxsparse {results['versions']['maxsparse']}{''.join(later)}."
 
 

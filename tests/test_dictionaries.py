@@ -95,6 +95,28 @@ def test_clustered_is_its_parts():
     np.testing.assert_array_equal(np.asarray(parts), parts.matrix)
 
 
+def test_clustered_without_normalisation():
+    parts = ms.dictionaries.clustered(10, 47, clusters=9, epsilon=0.2, normalise=False, rng=0)
+    rebuilt = parts.centers[:, parts.labels] * parts.scales + parts.epsilon * parts.details
+    np.testing.assert_allclose(parts.matrix, rebuilt, rtol=1e-12)
+    scaled = ms.dictionaries.clustered(10, 47, clusters=9, epsilon=0.2, rng=0)
+    np.testing.assert_allclose(parts.matrix / np.linalg.norm(parts.matrix, axis=0), scaled.matrix, rtol=1e-12)
+
+
+def test_nested_is_its_parts():
+    nested = ms.dictionaries.nested(12, 60, clusters=(4, 20), epsilon=0.1, rng=0)
+    U, W, A = nested.parts
+    outer, inner = nested.parents
+    assert [part.shape for part in nested.parts] == [(12, 4), (12, 20), (12, 60)]
+    rest = nested.matrix - nested.weights * A  # a multiple of u + εw
+    centres = U[:, outer[inner]] + 0.1 * W[:, inner]
+    along = np.sum(rest * centres, axis=0) / np.sum(centres**2, axis=0)
+    np.testing.assert_allclose(rest, along * centres, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(nested.matrix, axis=0), 1.0)
+    one = ms.dictionaries.nested(12, 60, clusters=(5,), epsilon=0.1, rng=0)  # one level is the clustered model
+    np.testing.assert_allclose(one.matrix, ms.dictionaries.clustered(12, 60, clusters=5, epsilon=0.1, rng=0).matrix)
+
+
 def test_clusters_are_tight_and_apart():
     # Within a cluster cosines are 1 - O(ε²); between clusters they are those of the centres up to O(ε).
     for epsilon in (1e-1, 1e-2, 1e-3):
@@ -140,6 +162,8 @@ def test_bad_lights(L, message):
         (lambda: ms.dictionaries.low_rank_plus(5, 9, epsilon=0), "epsilon must be positive"),
         (lambda: ms.dictionaries.clustered(5, 9, clusters=10), "clusters must be from 1 to 9, got 10"),
         (lambda: ms.dictionaries.clustered(5, 9, clusters=2, epsilon=-1), "epsilon must be positive"),
+        (lambda: ms.dictionaries.nested(5, 9, clusters=(4, 2)), "clusters must be increasing numbers"),
+        (lambda: ms.dictionaries.nested(5, 9, clusters=(2, 4), epsilon=0), "epsilon must be positive"),
     ],
 )
 def test_bad_arguments(call, message):

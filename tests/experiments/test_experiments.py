@@ -11,7 +11,7 @@ import maxsparse as ms
 from maxsparse import experiments
 from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.bases import clustered_bases, two_bases, unbiased_constant
-from maxsparse.experiments.clustered import clustered_signals, signs_agree
+from maxsparse.experiments.clustered_problems import cancelling, clustered_signals, longest, nested_signals, signs_agree
 
 NAMES = [entry.name for entry in EXPERIMENTS.entries() if not entry.outside]
 
@@ -142,7 +142,7 @@ def test_clustered_claims_about_methods_that_were_not_run_are_untested(output):
     of_all = {v.claim.key: v.verdict for v in experiment.judge(settings, experiments.Data(records))}
     without = [r for r in records if r.where.get("method") not in ("iht", "l1", "sbl-whitened", "aiht")]
     of_rest = {v.claim.key: v.verdict for v in experiment.judge(settings, experiments.Data(without))}
-    for key in ("iht", "l1", "sbl", "beyond"):
+    for key in ("iht", "l1", "l1-alone", "sbl", "beyond", "unscaled", "nested"):
         assert of_all[key] != "untested"
         assert of_rest[key] == "untested"
 
@@ -177,6 +177,30 @@ def test_clustered_signals_have_the_sparsity_asked_for():
     np.testing.assert_allclose(Y, X @ dictionary.matrix.T)
     assert np.abs(X[X != 0]).min() >= 0.1
     assert np.abs(X).max() <= 0.5
+
+
+def test_nested_signals_have_the_counts_asked_for():
+    nested = ms.dictionaries.nested(20, 120, clusters=(8, 40), rng=0)
+    X = nested_signals(nested.parents, 100, (2, 3, 5), 8, np.random.default_rng(0))
+    outer, inner = nested.parents
+    for x in X:
+        used = np.flatnonzero(x)
+        assert [np.unique(outer[inner[used]]).size, np.unique(inner[used]).size, used.size] == [2, 3, 5]
+
+
+def test_signals_that_cancel_and_atoms_that_are_long():
+    dictionary = ms.dictionaries.clustered(20, 60, clusters=20, epsilon=1e-3, normalise=False, rng=0)
+    X = cancelling(dictionary, 50, np.random.default_rng(0))
+    sums = X @ np.eye(20)[dictionary.labels]
+    assert not sums.any()
+    assert ((X != 0).sum(axis=1) == 2).all()
+    scores = np.linalg.norm(dictionary.matrix, axis=0)[None]
+    in_each = np.zeros((1, 60))
+    for cluster in range(20):
+        inside = np.flatnonzero(dictionary.labels == cluster)
+        in_each[0, inside[np.argmax(scores[0, inside])]] = 1.0
+    assert longest(dictionary, in_each, 20) == 1.0
+    assert longest(dictionary, 1.0 - in_each, 40) == 0.0
 
 
 def test_signs_within_clusters():

@@ -65,6 +65,65 @@ def test_keeps_recovering_as_clusters_collapse(epsilon):
         assert ms.metrics.strict_accuracy(X, plain.scores) < 0.2
 
 
+def nested_layers(nested, k, mu, iterations):
+    """Write out three levels: U alone, then [U, W], then [U, W, A], each with the supports before it remembered."""
+    found = []
+    starts = np.cumsum([0, *(part.shape[1] for part in nested.parts)])
+    for level in range(3):
+        columns = np.hstack(nested.parts[: level + 1])
+        size = columns.shape[1]
+        known = starts[level]
+        if level:  # the layer before, padded with zeros
+            padding = np.vstack([np.eye(known), np.zeros((size - known, known))])
+            found.append(Layer(padding, np.zeros((size, len(columns))), size))
+
+        def on(z, known=known, size=size):
+            return np.hstack([z[:, :known] != 0, np.zeros((len(z), size - known), dtype=bool)])
+
+        def off(z, level=level, known=known):
+            if level == 0:
+                return np.zeros(z.shape, dtype=bool)
+            before = starts[level - 1]
+            kept = z[:, before:known] != 0
+            return np.hstack([z[:, :known] == 0, ~kept[:, nested.parents[level - 1]]])
+
+        step = np.eye(size) - mu * columns.T @ columns
+        found += [Layer(step, mu * columns.T, k[level], on, off)] * iterations
+    return found
+
+
+def test_clusters_within_clusters_against_layers_written_out():
+    nested = ms.dictionaries.nested(80, 60, clusters=(6, 20), epsilon=0.02, rng=0)
+    X, Y = ms.signals.sample(nested, 30, sparsity=2, rng=1)
+    z = adaptive_layers(Y, nested_layers(nested, (2, 2, 2), mu=0.25, iterations=300))
+    written_out = z[:, 26:] / nested.weights
+    compiled = aiht(nested, Y, sparsity=2, cluster_sparsity=(2, 2))
+    agree = ((written_out != 0) == (compiled.coef != 0)).all(axis=1)
+    assert agree.mean() > 0.9
+    assert ms.metrics.strict_accuracy(X, np.abs(written_out)) > 0.9
+    assert ms.metrics.exact_recovery(X, compiled.coef, tol=1e-5) > 0.9
+    assert ms.metrics.strict_accuracy(X, ms.solvers.iht(nested, Y, sparsity=2).scores) < 0.2
+
+
+def test_one_level_of_nesting_is_the_clustered_model():
+    options = {"epsilon": 1e-3, "rng": 0}
+    clustered = ms.dictionaries.clustered(60, 90, clusters=30, **options)
+    nested = ms.dictionaries.nested(60, 90, clusters=(30,), **options)
+    _X, Y = ms.signals.sample(clustered, 20, sparsity=2, rng=1)
+    first, second = (
+        aiht(clustered, Y, sparsity=2, cluster_sparsity=2),
+        aiht(nested, Y, sparsity=2, cluster_sparsity=[2]),
+    )
+    np.testing.assert_array_equal(first.support, second.support)
+    np.testing.assert_allclose(first.coef, second.coef, atol=1e-9)
+
+
+def test_atoms_of_any_length():
+    parts = ms.dictionaries.clustered(60, 90, clusters=30, epsilon=1e-3, normalise=False, rng=0)
+    X, Y = ms.signals.sample(parts, 40, sparsity=2, rng=1)
+    assert ms.metrics.exact_recovery(X, aiht(parts, Y, sparsity=2).coef, tol=1e-5) > 0.9
+
+
 def test_two_atoms_of_one_cluster():
     parts = ms.dictionaries.clustered(60, 80, clusters=20, epsilon=1e-3, rng=0)
     x = np.zeros((1, 80))
@@ -109,6 +168,9 @@ def test_bad_arguments():
         aiht(parts.matrix, np.ones((1, 10)), sparsity=1)
     with pytest.raises(ValueError, match="cluster_sparsity must be from 0 to 5, got 6"):
         aiht(parts, np.ones((1, 10)), sparsity=1, cluster_sparsity=6)
+    nested = ms.dictionaries.nested(10, 20, clusters=(2, 5), rng=0)
+    with pytest.raises(ValueError, match="cluster_sparsity needs 2 numbers, one per level"):
+        aiht(nested, np.ones((1, 10)), sparsity=1, cluster_sparsity=1)
     with pytest.raises(ValueError, match="layers is empty"):
         adaptive_layers(np.ones((1, 3)), [])
     with pytest.raises(ValueError, match="layer 1 does not fit"):

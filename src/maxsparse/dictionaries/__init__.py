@@ -7,6 +7,17 @@
 
 from maxsparse.dictionaries.clusters import ClusteredDictionary, clustered
 from maxsparse.dictionaries.given import lighting, load
+from maxsparse.dictionaries.nested import NestedDictionary, nested
 from maxsparse.dictionaries.random import decaying, gaussian, low_rank_plus
 
-__all__ = ["ClusteredDictionary", "clustered", "decaying", "gaussian", "lighting", "load", "low_rank_plus"]
+__all__ = [
+    "ClusteredDictionary",
+    "NestedDictionary",
+    "clustered",
+    "decaying",
+    "gaussian",
+    "lighting",
+    "load",
+    "low_rank_plus",
+    "nested",
+]

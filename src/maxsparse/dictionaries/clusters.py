@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.validation import RandomState, check_integer, check_number
+from maxsparse._core.validation import RandomState, check_flag, check_integer, check_number
 from maxsparse.dictionaries.random import check_shape, unit_columns
 
-__all__ = ["ClusteredDictionary", "clustered"]
+__all__ = ["ClusteredDictionary", "check_spread", "clustered"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class ClusteredDictionary:
     scales : ndarray of shape (m,)
         v, all positive.
     norms : ndarray of shape (m,)
-        Diagonal of N, the factors that scale the atoms to norm 1.
+        Diagonal of N, the factors that scale the atoms to norm 1; ones if they were not scaled.
     epsilon : float
         Weight of the details.
     """
@@ -60,7 +60,9 @@ class ClusteredDictionary:
         return f"ClusteredDictionary({n}×{m}, clusters={self.centers.shape[1]}, epsilon={self.epsilon:g})"
 
 
-def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: RandomState = None) -> ClusteredDictionary:
+def clustered(
+    n: int, m: int, *, clusters: int, epsilon: float = 0.1, normalise: bool = True, rng: RandomState = None
+) -> ClusteredDictionary:
     r"""Draw a dictionary whose atoms form tight clusters.
 
     .. math:: \Phi = [\Phi_1, \ldots, \Phi_c]\, N, \qquad \Phi_j = u_j v_j^\top + \epsilon A_j
@@ -77,6 +79,8 @@ def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: Rando
         Number c of clusters, at most m.
     epsilon : float, default=0.1
         Spread of the clusters; as it goes to 0 the atoms of a cluster become equal.
+    normalise : bool, default=True
+        Scale the atoms to norm 1; otherwise N = I, and atoms are as long as v makes them.
     rng : int, numpy.random.Generator or None, default=None
         Seed, generator, or None for a different dictionary at every call.
 
@@ -87,6 +91,7 @@ def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: Rando
 
     See Also
     --------
+    nested : Clusters within clusters.
     maxsparse.solvers.aiht : The method that needs the parts.
 
     Notes
@@ -105,13 +110,20 @@ def clustered(n: int, m: int, *, clusters: int, epsilon: float = 0.1, rng: Rando
     """
     n, m, generator = check_shape(n, m, rng)
     clusters = check_integer(clusters, "clusters", low=1, high=m)
-    epsilon = check_number(epsilon, "epsilon")
-    if epsilon <= 0:
-        raise ValueError(f"epsilon must be positive, got {epsilon}: at 0 the atoms of a cluster are equal")
+    epsilon = check_spread(epsilon)
+    normalise = check_flag(normalise, "normalise")
     labels = np.arange(m) * clusters // m
     U = unit_columns(generator.standard_normal((n, clusters)))
     A = unit_columns(generator.standard_normal((n, m)))
     v = generator.uniform(0.5, 1.5, m)
     unscaled = U[:, labels] * v + epsilon * A
-    norms = 1.0 / np.linalg.norm(unscaled, axis=0)
+    norms = 1.0 / np.linalg.norm(unscaled, axis=0) if normalise else np.ones(m)
     return ClusteredDictionary(unscaled * norms, U, A, labels, v, norms, epsilon)
+
+
+def check_spread(epsilon: float) -> float:
+    """Return ε as a positive float."""
+    epsilon = check_number(epsilon, "epsilon")
+    if epsilon <= 0:
+        raise ValueError(f"epsilon must be positive, got {epsilon}: at 0 the atoms of a cluster are equal")
+    return epsilon

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, theory
 from maxsparse._core.registry import EXPERIMENTS
-from maxsparse._core.validation import FloatArray
 from maxsparse.dictionaries import ClusteredDictionary
 from maxsparse.experiments import registry
-from maxsparse.experiments.bases import clustered_bases
-from maxsparse.experiments.clustered_verdicts import judge
+from maxsparse.experiments.clustered_problems import longest, problem_of, signs_agree
+from maxsparse.experiments.clustered_verdicts import judge, special_cases
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.drawing import accuracy_axes, draw_series
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
-from maxsparse.experiments.methods import Problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,11 +27,13 @@ LAPTOP = {
     "m": 300,
     "clusters": 100,
     "sparsities": [[3, 3], [4, 3]],
+    "pairs": [[2, 2], [3, 3], [6, 3], [12, 6]],
     "epsilons": [1.0, 0.3, 0.1, 0.01, 0.001, 0.0001],
     "counts": [10, 25, 50, 75, 90, 100, 150],
     "count_epsilon": 0.001,
     "N": 60,
     "seeds": [0, 1, 2],
+    "nested": {"n": 100, "m": 300, "clusters": [25, 100], "counts": [2, 3, 6], "epsilon": 0.001},
     "proved": {"n": 1024, "k_x": 2, "k_c": 2, "epsilons": [0.01, 0.0001, 0.000001], "N": 20},
 }
 
@@ -52,17 +51,28 @@ class Clustered(Experiment):
         "nonzeros. The sweep over the number c of clusters keeps m and ε; removing c directions, as in the "
         "corollary, is possible only for c < n. The proposition's condition δ < 1/√32 on [U, A] is bounded from below "
         "for these random dictionaries; on three mutually unbiased bases (U = I) it is met and proved, and A-IHT is "
-        "run there as well."
+        "run there as well, also with x = (1, −1) within one cluster. Without N the atoms are as long as v makes them. "
+        "Nested: clusters within clusters, φ = n(v(u + εw) + ε²a)."
     )
     claims = (
         Claim("rip", "δ_3k[Φ] is arbitrarily bad as ε → 0, and W and D cannot lower it once c ≥ n.", "Section 4"),
         Claim("iht", "IHT fails there.", "Section 4"),
-        Claim("l1", "ℓ1 minimisation will likely fail there.", "Section 4"),
+        Claim("l1", "ℓ1 minimisation will likely fail there: several nonzeros in a cluster.", "Section 4"),
+        Claim("l1-alone", "ℓ1 minimisation will likely fail there: one nonzero in a cluster.", "Section 4"),
         Claim(
             "sbl", "Existing algorithms in general fail on such dictionaries (tested here: SBL).", "Sections 1 and 4"
         ),
-        Claim("aiht", "A-IHT finds the support of every such x* for small ε if the condition holds.", "Proposition 3"),
+        Claim(
+            "aiht",
+            "A-IHT finds the support of such x* for small ε if the condition holds: random signs and sizes.",
+            "Proposition 3",
+        ),
+        Claim(
+            "cancelled", "It finds the support of any x*, also where a cluster's coefficients cancel.", "Proposition 3"
+        ),
         Claim("beyond", "The condition is sufficient, not necessary.", "Section 4, footnote"),
+        Claim("unscaled", "Without N IHT still fails, as long atoms dominate what it keeps.", "Section 4"),
+        Claim("nested", "A-IHT can be extended to clusters within clusters.", "Section 5"),
     )
     methods = (*OTHERS, "iht-nulled", "aiht")
     presets = {  # noqa: RUF012  # read only
@@ -71,11 +81,13 @@ class Clustered(Experiment):
             "m": 32,
             "clusters": 16,
             "sparsities": [[2, 1]],
+            "pairs": [[1, 1], [2, 1]],
             "epsilons": [0.1, 0.001],
             "counts": [4, 16],
             "count_epsilon": 0.001,
             "N": 20,
             "seeds": [0],
+            "nested": {"n": 16, "m": 32, "clusters": [4, 16], "counts": [1, 1, 2], "epsilon": 0.01},
             "proved": {"n": 64, "k_x": 1, "k_c": 1, "epsilons": [0.0001], "N": 20},
         },
         "laptop": LAPTOP,
@@ -85,60 +97,66 @@ class Clustered(Experiment):
             "m": 800,
             "clusters": 250,
             "sparsities": [[4, 4], [6, 4]],
+            "pairs": [[2, 2], [4, 4], [8, 4], [16, 8]],
             "epsilons": [1.0, 0.3, 0.1, 0.03, 0.01, 0.001, 0.0001, 0.00001],
             "counts": [25, 50, 100, 150, 180, 200, 250, 400],
             "count_epsilon": 0.001,
             "N": 1000,
             "seeds": list(range(10)),
+            "nested": {"n": 200, "m": 800, "clusters": [50, 250], "counts": [2, 4, 8], "epsilon": 0.001},
             "proved": {"n": 4096, "k_x": 4, "k_c": 4, "epsilons": [0.01, 0.0001, 0.000001], "N": 50},
         },
     }
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
-        """List one task per (ε or c, sparsity, method, seed), the constants, and the runs where the condition holds."""
+        """List one task per (ε, c or pair of sparsities, method, seed), and those of the special cases."""
         found: list[dict[str, Any]] = []
-        shared = settings["sparsities"][-1]
+        small = min(settings["epsilons"])
+        k_x, k_c = settings["sparsities"][-1]
         for seed in settings["seeds"]:
-            for epsilon in settings["epsilons"]:
-                found.append({"kind": "constants", "epsilon": epsilon, "seed": seed})
+            found += [{"kind": "constants", "epsilon": epsilon, "seed": seed} for epsilon in settings["epsilons"]]
             for method in methods:
-                found += [
-                    {"kind": "epsilon", "epsilon": e, "k_x": k_x, "k_c": k_c, "method": method, "seed": seed}
-                    for k_x, k_c in settings["sparsities"]
-                    for e in settings["epsilons"]
-                    if method != "iht-nulled"  # c ≥ n here: the directions cannot be removed
-                ]
-                found += [
-                    {"kind": "count", "clusters": c, "k_x": shared[0], "k_c": shared[1], "method": method, "seed": seed}
-                    for c in settings["counts"]
-                    if method not in DROPPED
-                ]
-            if "aiht" in methods:
-                found += [
-                    {"kind": "proved", "epsilon": e, "method": "aiht", "seed": seed}
-                    for e in settings["proved"]["epsilons"]
-                ]
+                own = {"method": method, "seed": seed}
+                if method != "iht-nulled":  # c ≥ n in these: the directions cannot be removed
+                    found += [
+                        {"kind": "epsilon", "epsilon": e, "k_x": x, "k_c": c, **own}
+                        for x, c in settings["sparsities"]
+                        for e in settings["epsilons"]
+                    ]
+                    found += [
+                        {"kind": "pairs", "epsilon": small, "k_x": x, "k_c": c, **own} for x, c in settings["pairs"]
+                    ]
+                    found += [{"kind": "unscaled", "epsilon": small, "k_x": k_x, "k_c": k_c, **own}]
+                    found += [{"kind": "nested", **own}]
+                if method not in DROPPED:
+                    found += [
+                        {"kind": "count", "clusters": c, "k_x": k_x, "k_c": k_c, **own} for c in settings["counts"]
+                    ]
+                if method == "aiht":
+                    found += [
+                        {"kind": kind, "epsilon": e, **own}
+                        for kind in ("proved", "cancelled")
+                        for e in settings["proved"]["epsilons"]
+                    ]
         return found
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
         """Run one task."""
         if task["kind"] == "constants":
             return _constants(settings, task)
-        dictionary, k_x, k_c, N = _problem(settings, task)
-        rank = task.get("clusters")
-        n = dictionary.shape[0]
-        problem = Problem(dictionary, k_x, rank if rank is not None and rank < n else None, k_c)
+        problem, X, Y = problem_of(settings, task)
         method = registry.methods()[task["method"]]
         if not method.applies(problem):
             return []
-        X, Y = clustered_signals(dictionary, N, k_x, k_c, np.random.default_rng(1000 + task["seed"]))
         scores = method.scores(problem, Y)
-        agree = signs_agree(X, dictionary.labels)
-        values = {
-            "strict": metrics.strict_accuracy(X, scores),
-            "strict_one_sign": metrics.strict_accuracy(X[agree], scores[agree]),
-            "strict_two_signs": metrics.strict_accuracy(X[~agree], scores[~agree]),
-        }
+        values = {"strict": metrics.strict_accuracy(X, scores)}
+        dictionary = problem.dictionary
+        if isinstance(dictionary, ClusteredDictionary):
+            agree = signs_agree(X, dictionary.labels)
+            values["strict_one_sign"] = metrics.strict_accuracy(X[agree], scores[agree])
+            values["strict_two_signs"] = metrics.strict_accuracy(X[~agree], scores[~agree])
+            if task["kind"] == "unscaled":
+                values["longest"] = longest(dictionary, scores, problem.sparsity)
         return [Record(task, values)]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
@@ -162,7 +180,7 @@ class Clustered(Experiment):
         ]
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
-        """Tabulate accuracy against ε."""
+        """Tabulate accuracy against ε and over (k_x, k_c), without N, and for nested clusters."""
         known = registry.methods()
         epsilons = sorted(settings["epsilons"], reverse=True)
         header = ["ε", *(f"{e:g}" for e in epsilons)]
@@ -174,45 +192,11 @@ class Clustered(Experiment):
                 for m in chosen.unique("method")
             ]
             tables.append(Table(f"epsilon-{k_x}-{k_c}", f"Strict accuracy, k_x = {k_x}, k_c = {k_c}", header, rows))
-        return tables
+        return [*tables, special_cases(settings, data)]
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
-        """Compare at the smallest ε, with a shared cluster and without."""
+        """Compare at the smallest ε, with shared clusters and without."""
         return judge(self, settings, data)
-
-
-def clustered_signals(
-    dictionary: ClusteredDictionary, N: int, k_x: int, k_c: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Draw signals with k_x nonzeros in exactly k_c clusters, amplitudes ±U[0.1, 0.5]; X (N, m) and Y (N, n)."""
-    X = np.zeros((N, dictionary.shape[1]))
-    members = [np.flatnonzero(dictionary.labels == j) for j in range(dictionary.centers.shape[1])]
-    for x in X:
-        chosen = rng.choice(len(members), k_c, replace=False)
-        support = [rng.choice(members[j]) for j in chosen]
-        others = np.setdiff1d(np.concatenate([members[j] for j in chosen]), support)
-        support += list(rng.choice(others, k_x - k_c, replace=False))
-        x[support] = rng.uniform(0.1, 0.5, k_x) * rng.choice([-1.0, 1.0], k_x)
-    return X, X @ dictionary.matrix.T
-
-
-def signs_agree(X: FloatArray, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return for every signal whether the nonzeros within each cluster have one sign, (N,)."""
-    clusters = np.eye(labels.max() + 1)[labels]
-    agree: NDArray[np.bool_] = ((X > 0) @ clusters * ((X < 0) @ clusters) == 0).all(axis=1)
-    return agree
-
-
-def _problem(settings: dict[str, Any], task: dict[str, Any]) -> tuple[ClusteredDictionary, int, int, int]:
-    n, m, seed = settings["n"], settings["m"], task["seed"]
-    if task["kind"] == "proved":
-        proved = settings["proved"]
-        dictionary = clustered_bases(proved["n"], task["epsilon"], np.random.default_rng(seed))
-        return dictionary, proved["k_x"], proved["k_c"], proved["N"]
-    clusters = task.get("clusters", settings["clusters"])
-    epsilon = task.get("epsilon", settings["count_epsilon"])
-    dictionary = dictionaries.clustered(n, m, clusters=clusters, epsilon=epsilon, rng=seed)
-    return dictionary, task["k_x"], task["k_c"], settings["N"]
 
 
 def _constants(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxsparse._core.registry import NETWORKS, SOLVERS, Entry
 from maxsparse._core.validation import FloatArray
-from maxsparse.dictionaries import ClusteredDictionary
+from maxsparse.dictionaries import ClusteredDictionary, NestedDictionary
 from maxsparse.experiments.recipes import Recipe, current_store
 from maxsparse.experiments.training_plans import NETWORK_METHODS, Training
 from maxsparse.result import Result
@@ -30,24 +30,24 @@ class Problem:
 
     Attributes
     ----------
-    dictionary : ndarray of shape (n, m) or ClusteredDictionary
+    dictionary : ndarray of shape (n, m), ClusteredDictionary or NestedDictionary
         Φ, with its parts if it has any.
     sparsity : int
         Number of nonzeros of every signal.
     rank : int or None
         Rank of the low-rank term, if there is one.
-    cluster_sparsity : int or None
-        Number of active clusters, if there are clusters.
+    cluster_sparsity : int, tuple of int or None
+        Number of active clusters, if there are clusters; one per level.
     noise : float
         Standard deviation of the noise on every measurement.
     training : Training or None
         Training of the networks, if there are any.
     """
 
-    dictionary: FloatArray | ClusteredDictionary
+    dictionary: FloatArray | ClusteredDictionary | NestedDictionary
     sparsity: int
     rank: int | None = None
-    cluster_sparsity: int | None = None
+    cluster_sparsity: int | tuple[int, ...] | None = None
     noise: float = 0.0
     training: Training | None = None
 
@@ -194,7 +194,7 @@ def _iht_nulled(problem: Problem, Y: FloatArray) -> Result:
 def _aiht(problem: Problem, Y: FloatArray) -> Result:
     from maxsparse.solvers import aiht
 
-    if not isinstance(problem.dictionary, ClusteredDictionary):
+    if not isinstance(problem.dictionary, ClusteredDictionary | NestedDictionary):
         raise ValueError("this problem has no clusters")
     return aiht(problem.dictionary, Y, sparsity=problem.sparsity, cluster_sparsity=problem.cluster_sparsity)
 
@@ -208,7 +208,8 @@ def _has_training(problem: Problem) -> bool:
 
 
 def _has_clusters(problem: Problem) -> bool:
-    return isinstance(problem.dictionary, ClusteredDictionary) and problem.cluster_sparsity is not None
+    clustered = isinstance(problem.dictionary, ClusteredDictionary | NestedDictionary)
+    return clustered and problem.cluster_sparsity is not None
 
 
 NETWORK_LABELS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,9 +15,9 @@ from maxsparse.experiments import registry
 from maxsparse.experiments.data import Data, Record
 from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
 from maxsparse.experiments.methods import Problem
+from maxsparse.experiments.rip_corollary import judge_corollary, low_rank_plus, measure_corollary
 from maxsparse.experiments.rip_figures import draw_bounds, draw_rank, draw_search
 
-EPSILON = 1e-4
 FAMILIES: dict[str, Callable[[int, int, int], FloatArray]] = {
     "gaussian": lambda n, m, seed: dictionaries.gaussian(n, m, rng=seed),
     "low rank + noise": lambda n, m, seed: dictionaries.low_rank_plus(n, m, rank=2, epsilon=0.01, rng=seed),
@@ -40,6 +39,7 @@ class Rip(Experiment):
     )
     claims = (
         Claim("corollary", "E δ*_3k[Φ] ≤ E δ_3k[Ã], with Ã the matrix A without r rows.", "Corollary 1"),
+        Claim("grows", "As Φ grows, δ*_3k[Φ] ≤ δ_3k[Ã] with overwhelming probability.", "Section 3"),
         Claim("lower", "In many practical cases δ*_3k[Φ] ≪ δ_3k[Φ].", "Section 3"),
         Claim("recovers", "With W and D, IHT recovers like on Ã, at the cost of r measurements.", "Section 3"),
         Claim("price", "The return diminishes with r; at r = n − 1 no isometry can hold.", "Section 3, footnote"),
@@ -65,7 +65,7 @@ class Rip(Experiment):
             "N": 500,
             "seeds": [0, 1, 2],
             "search": {"n": 20, "m": 40, "steps": 200},
-            "corollary": {"sizes": [[20, 40, 2], [40, 80, 4]], "draws": 20},
+            "corollary": {"sizes": [[20, 40, 2], [40, 80, 4], [60, 120, 6]], "draws": 80},
             "orders": [2, 3, 4, 5, 6],
         },
         "day": {
@@ -113,7 +113,7 @@ class Rip(Experiment):
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
         """Run one task."""
-        return {"rank": _rank, "corollary": _corollary, "search": _search, "bounds": _bounds}[task["kind"]](
+        return {"rank": _rank, "corollary": measure_corollary, "search": _search, "bounds": _bounds}[task["kind"]](
             settings, task
         )
 
@@ -163,7 +163,7 @@ class Rip(Experiment):
         search = data.select(kind="search")
         after, start = search.values("after"), search.values("start")
         return [
-            self._corollary(data),
+            *judge_corollary(self, data),
             self.verdict(
                 "lower",
                 f"At r = {low}, δ_3 falls from {data.mean('plain', rank=low):.3f} to "
@@ -192,34 +192,6 @@ class Rip(Experiment):
             ),
         ]
 
-    def _corollary(self, data: Data) -> Verdict:
-        """Compare the mean constants over many dictionaries, size by size; draws are independent."""
-        chosen = data.select(kind="corollary")
-        gaps = chosen.values("removed") - chosen.values("random")
-        if gaps.size < 3:
-            return self.verdict("corollary", "Too few dictionaries were drawn.", None)
-        rows = []
-        for n in chosen.unique("n"):
-            one = chosen.select(n=n)
-            removed, random = one.values("removed"), one.values("random")
-            shape = f"{n}×{one.unique('m')[0]}, r = {one.unique('rank')[0]}"
-            share = float(np.mean(removed <= random))
-            cells = removed.mean(), random.mean(), _standard_error(removed - random)
-            rows.append([shape, str(removed.size), *(f"{value:.4f}" for value in cells), f"{share:.2f}"])
-        error = _standard_error(gaps)
-        header = ["Φ", "dictionaries", "δ_3[WΦD]", "δ_3[Ã]", "standard error", "share with ≤"]
-        return self.verdict(
-            "corollary",
-            f"δ_3[WΦD] − δ_3[Ã] is {gaps.mean():+.4f} on average over {gaps.size} dictionaries (standard error "
-            f"{error:.4f}).",
-            bool(gaps.mean() <= 2 * error),
-            Table("corollary", "Exact constants; W removes the range of Δ_r. δ* is at most δ_3[WΦD].", header, rows),
-        )
-
-
-def _standard_error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size))
-
 
 def _rank(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
     with warnings.catch_warnings():
@@ -229,7 +201,7 @@ def _rank(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
 
 def _rank_at(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
     n, m, k, r, seed = settings["n"], settings["m"], settings["k"], task["rank"], task["seed"]
-    Phi, U = _low_rank_plus(n, m, r, np.random.default_rng(seed))
+    Phi, U = low_rank_plus(n, m, r, np.random.default_rng(seed))
     reduced = dictionaries.gaussian(n - r, m, rng=100 + seed)
     P, E = theory.null_low_rank(Phi, r, low_rank=U)
     W, D = theory.null_low_rank(Phi, r)
@@ -248,27 +220,6 @@ def _rank_at(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
         scores = methods[method].scores(Problem(dictionary, sparsity), Y)
         values[f"strict_{variant}"] = metrics.strict_accuracy(X, scores)
     return [Record(task, values)]
-
-
-def _corollary(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
-    """Return exact δ_3 of WΦD, with the range of Δ_r removed, and of a random dictionary with n − r rows."""
-    n, m, r = task["n"], task["m"], task["rank"]
-    rng = np.random.default_rng([task["seed"], n, task["draw"]])
-    Phi, U = _low_rank_plus(n, m, r, rng)
-    W, D = theory.null_low_rank(Phi, r, low_rank=U)
-    reduced = dictionaries.gaussian(n - r, m, rng=rng)
-    values = {
-        name: float(theory.rip_constant(dictionary, 3, method="exact"))
-        for name, dictionary in (("removed", W @ Phi * D), ("random", reduced))
-    }
-    return [Record(task, values)]
-
-
-def _low_rank_plus(n: int, m: int, r: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Draw [εA + UV]N as :func:`maxsparse.dictionaries.low_rank_plus` does, and return it with U."""
-    A, U, V = rng.standard_normal((n, m)) / math.sqrt(n), rng.standard_normal((n, r)), rng.standard_normal((r, m))
-    Phi = EPSILON * A + U / np.linalg.norm(U, axis=0) @ V
-    return Phi / np.linalg.norm(Phi, axis=0), U
 
 
 def _search(settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:

@@ -18,7 +18,7 @@ from maxsparse._core.validation import is_complex
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Options, Precondition
 from maxsparse.solvers._contract import run as solve_in_batches
-from maxsparse.solvers.adaptive_iht import Layer, adaptive_layers
+from maxsparse.solvers.layers import Layer, adaptive_layers
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time every registered solver of this package is here
     from maxsparse.solvers.adaptive_iht import aiht

@@ -1,22 +1,20 @@
-"""Adaptive IHT: hard thresholding with partially known supports and weights that change from layer to layer."""
+"""Adaptive IHT for clustered dictionaries, compiled: coarse levels first, whose supports are then known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse import theory
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares, residual_into, residual_of, times
 from maxsparse._core.prepared import Prepared, noise_levels
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
-from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
-from maxsparse.dictionaries import ClusteredDictionary
+from maxsparse._core.validation import FloatArray, check_integer, check_number
+from maxsparse.dictionaries import ClusteredDictionary, NestedDictionary
 from maxsparse.result import Result
 from maxsparse.solvers._contract import (
     Batch,
@@ -29,84 +27,7 @@ from maxsparse.solvers._contract import (
 )
 from maxsparse.solvers.iht import Scratch, iht_step
 
-__all__ = ["Layer", "adaptive_layers", "aiht"]
-
-# A set of coefficients as a mask, (N, size) or (size,) for all signals, or a function of the layer's input x.
-Mask = ArrayLike | Callable[[FloatArray], ArrayLike] | None
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer of Adaptive IHT, x ↦ H_k[Ψx + Γy; Ω_on, Ω_off].
-
-    Attributes
-    ----------
-    Psi : array-like of shape (size, previous size)
-    Gamma : array-like of shape (size, n)
-    k : int
-        Coefficients to keep outside `on` and `off`.
-    on, off : mask of shape (size,) or (N, size), or a function of the layer's input, or None
-    """
-
-    Psi: ArrayLike
-    Gamma: ArrayLike
-    k: int
-    on: Mask = None
-    off: Mask = None
-
-
-def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
-    r"""Run Adaptive IHT with any sequence of layers, from x = 0.
-
-    .. math:: x^{(t+1)} = H_{k^{(t)}}\big[\Psi^{(t)} x^{(t)} + \Gamma^{(t)} y;\,
-              \Omega_{on}^{(t)}, \Omega_{off}^{(t)}\big]
-
-    Parameters
-    ----------
-    Y : array-like of shape (N, n)
-        Signals as rows.
-    layers : iterable of Layer
-        Sizes may change from layer to layer, as in the paper's existence proof.
-
-    Returns
-    -------
-    X : ndarray of shape (N, size of the last layer)
-
-    See Also
-    --------
-    aiht : The layers of the existence proof, compiled, for a clustered dictionary.
-
-    Examples
-    --------
-    Plain IHT is one layer, repeated:
-
-    >>> import numpy as np
-    >>> import maxsparse as ms
-    >>> Phi = ms.dictionaries.gaussian(40, 60, rng=0) / 2
-    >>> X, Y = ms.signals.sample(Phi, 5, sparsity=2, rng=1)
-    >>> layer = ms.solvers.Layer(np.eye(60) - Phi.T @ Phi, Phi.T, 2)
-    >>> same = ms.solvers.iht(Phi, Y, sparsity=2, step=1.0, max_iter=30, tol=0.0).coef
-    >>> bool(np.allclose(ms.solvers.adaptive_layers(Y, [layer] * 30), same))
-    True
-    """
-    signals = check_matrix(Y, "Y")
-    x: FloatArray | None = None
-    for number, layer in enumerate(layers):
-        Gamma, Psi = (
-            check_matrix(layer.Gamma, f"Gamma of layer {number}"),
-            check_matrix(layer.Psi, f"Psi of layer {number}"),
-        )
-        if Gamma.shape != (Psi.shape[0], signals.shape[1]) or (x is not None and Psi.shape[1] != x.shape[1]):
-            raise ValueError(
-                f"layer {number} does not fit: Psi {Psi.shape}, Gamma {Gamma.shape}, "
-                f"input {None if x is None else x.shape[1]}, signals {signals.shape[1]}"
-            )
-        before = np.zeros((len(signals), Psi.shape[1]), dtype=signals.dtype) if x is None else x
-        on, off = (mask(before) if callable(mask) else mask for mask in (layer.on, layer.off))
-        x = theory.hard_threshold(before @ Psi.T + signals @ Gamma.T, layer.k, on=on, off=off)
-    if x is None:
-        raise ValueError("layers is empty; give at least one layer")
-    return x
+__all__ = ["aiht"]
 
 
 @SOLVERS.register(
@@ -119,11 +40,11 @@ def adaptive_layers(Y: ArrayLike, layers: Iterable[Layer]) -> FloatArray:
     order=21,
 )
 def aiht(
-    dictionary: ClusteredDictionary,
+    dictionary: ClusteredDictionary | NestedDictionary,
     Y: ArrayLike,
     *,
     sparsity: int | ArrayLike,
-    cluster_sparsity: int | None = None,
+    cluster_sparsity: int | Sequence[int] | None = None,
     max_iter: int = 1000,
     tol: float = 1e-12,
     precondition: Precondition = False,
@@ -135,18 +56,19 @@ def aiht(
 
     Cluster j holds :math:`\phi_i = n_i(v_i u_j + \epsilon a_i)`, so that y is sparse both in U, up to O(ε), and in
     [U, A] exactly. Phase one runs IHT on U with k_c nonzeros; its support J is then protected (Ω_on), the details of
-    all other clusters are switched off (Ω_off), and phase two runs IHT on [U, A(J)] with k_x details.
+    all other clusters are switched off (Ω_off), and phase two runs IHT on [U, A(J)] with k_x details. Clusters within
+    clusters take one phase per level, from coarse to fine.
 
     Parameters
     ----------
-    dictionary : ClusteredDictionary
-        From :func:`maxsparse.dictionaries.clustered`; its parts are needed.
+    dictionary : ClusteredDictionary or NestedDictionary
+        From :func:`maxsparse.dictionaries.clustered` or :func:`maxsparse.dictionaries.nested`; its parts are needed.
     Y : array-like of shape (N, n)
         Signals as rows.
     sparsity : int or array-like of shape (N,)
         Number k_x of nonzeros.
-    cluster_sparsity : int or None, default=None
-        Number k_c of active clusters; None means the number of nonzeros.
+    cluster_sparsity : int, sequence of int or None, default=None
+        Number k_c of active clusters, one per level of clusters; None means the number of nonzeros.
     max_iter : int, default=1000
         Most iterations per signal and phase.
     tol : float, default=1e-12
@@ -159,7 +81,7 @@ def aiht(
     Returns
     -------
     result : Result
-        Coefficients of Φ. ``iterations`` counts both phases.
+        Coefficients of Φ. ``iterations`` counts all phases.
 
     See Also
     --------
@@ -168,8 +90,9 @@ def aiht(
     Notes
     -----
     Proposition "existence" of the paper: if the RIP constant δ_{3k_x + k_c} of [U, A(J)] is below 1/√32 for all J and
-    ε is small enough, the support is found in finitely many iterations, however coherent Φ is. Steps follow the
-    normalised rule, since unit steps need that condition to be stable.
+    ε is small enough, the support is found in finitely many iterations, however coherent Φ is. It needs one condition
+    more, which the paper does not state: the coefficients within a cluster must not cancel. Section 5 of the paper
+    mentions nested clusters. Steps follow the normalised rule, since unit steps need that condition to be stable.
 
     Examples
     --------
@@ -181,40 +104,81 @@ def aiht(
     >>> ms.metrics.strict_accuracy(X, adaptive.scores) > 0.9 > 0.2 > ms.metrics.strict_accuracy(X, plain.scores)
     True
     """
-    if not isinstance(dictionary, ClusteredDictionary):
-        raise ValueError(
-            f"aiht needs a ClusteredDictionary with its centers and details, got {type(dictionary).__name__}; "
-            "see maxsparse.dictionaries.clustered"
-        )
+    levels = _levels(dictionary)
     max_iter = check_integer(max_iter, "max_iter", low=1)
     tol = check_number(tol, "tol", low=0.0)
-    clusters = dictionary.centers.shape[1]
-    sparsities = check_sparsities(sparsity, dictionary, Y)
-    cluster_limits = np.minimum(sparsities, clusters)
-    if cluster_sparsity is not None:
-        k_c = check_integer(cluster_sparsity, "cluster_sparsity", low=0, high=clusters)
-        cluster_limits = np.minimum(cluster_limits, k_c)
-    integrated = np.hstack([dictionary.centers, dictionary.details])
+    limits = _limits(cluster_sparsity, check_sparsities(sparsity, dictionary, Y), levels.starts)
+    integrated = levels.columns
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, dtype = len(batch.Y), batch.Y.dtype
         spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
-        limits = sparsities[batch.rows], cluster_limits[batch.rows]
+        of_batch = limits[batch.rows]
         for (W, D), rows in _changes(integrated, batch.Y, batch.noise, precondition):
             floor = batch.noise * float(np.linalg.norm(W))  # expected size of the noise after W; noise·√n for W = I
             parts = np.ascontiguousarray((W @ integrated * D).T, dtype=dtype)  # rows are the columns of W[U, A]D
             Y, X = batch.Y[rows], batch.X[rows]
             Y_changed = times(Y, np.ascontiguousarray(W.T, dtype=dtype))
-            back = (D[clusters:] / (dictionary.epsilon * dictionary.norms)).astype(dtype)
+            back = (D[levels.starts[-2] :] / levels.weights).astype(dtype)
             steps, finished = spent[rows], done[rows]
-            split = _Split(parts, clusters, dictionary.labels, back, batch.atoms)
-            signals = _Signals(Y, Y_changed, limits[0][rows], limits[1][rows])
+            split = _Split(parts, levels.starts, levels.parents, back, batch.atoms)
             answers = _Answers(X, steps, finished)
-            over_slices(_aiht_rows, len(Y), split, signals, _Stop(max_iter, tol, floor), answers)
+            over_slices(
+                _aiht_rows, len(Y), split, _Signals(Y, Y_changed, of_batch[rows]), _Stop(max_iter, tol, floor), answers
+            )
             batch.X[rows], spent[rows], done[rows] = X, steps, finished
         return spent, done
 
     return run("aiht", dictionary, Y, solve_batch, Options(False, noise, n_threads, progress))
+
+
+class _Levels(NamedTuple):
+    """The parts of a dictionary from coarse to fine: centres of clusters, perhaps of clusters in them, and details."""
+
+    columns: FloatArray  # (n, size), all parts side by side
+    starts: NDArray[np.int64]  # (levels + 1,), first column of every level
+    parents: NDArray[np.int64]  # (size,), the column of the coarser level that a column belongs to; -1 for the coarsest
+    weights: FloatArray  # (m,), factor of its detail in every atom
+
+
+def _levels(dictionary: ClusteredDictionary | NestedDictionary) -> _Levels:
+    parts: tuple[FloatArray, ...]
+    parents: tuple[NDArray[np.intp], ...]
+    if isinstance(dictionary, ClusteredDictionary):
+        parts, parents = (dictionary.centers, dictionary.details), (dictionary.labels,)
+        weights = dictionary.epsilon * dictionary.norms
+    elif isinstance(dictionary, NestedDictionary):
+        parts, parents, weights = dictionary.parts, dictionary.parents, dictionary.weights
+    else:
+        raise ValueError(
+            f"aiht needs a ClusteredDictionary with its centers and details, got {type(dictionary).__name__}; "
+            "see maxsparse.dictionaries.clustered"
+        )
+    starts = np.cumsum([0, *(part.shape[1] for part in parts)])
+    none = np.full(parts[0].shape[1], -1)
+    above = np.concatenate([none, *(starts[level] + labels for level, labels in enumerate(parents))])
+    return _Levels(np.hstack(parts), starts.astype(np.int64), above.astype(np.int64), weights)
+
+
+def _limits(
+    cluster_sparsity: int | Sequence[int] | None, sparsities: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the number of columns to choose at every level, (N, levels)."""
+    sizes = np.diff(starts)
+    given = [cluster_sparsity] if isinstance(cluster_sparsity, int | np.integer) else cluster_sparsity
+    if given is not None and len(given) != len(sizes) - 1:
+        raise ValueError(f"cluster_sparsity needs {len(sizes) - 1} numbers, one per level of clusters, got {given}")
+    counts = (
+        []
+        if given is None
+        else [
+            check_integer(k, "cluster_sparsity", low=0, high=int(size))
+            for k, size in zip(given, sizes[:-1], strict=True)
+        ]
+    )
+    most = np.array([*(counts or sizes[:-1]), sizes[-1]])
+    limits: NDArray[np.int64] = np.minimum(sparsities[:, None], most).astype(np.int64)
+    return limits
 
 
 def _changes(
@@ -238,9 +202,9 @@ def _changes(
 class _Split(NamedTuple):
     """A dictionary Φ as centres U and details A."""
 
-    parts: FloatArray  # (clusters + m, n), columns of W[U, A]D
-    clusters: int
-    labels: NDArray[np.int64]  # (m,), the cluster of every atom
+    parts: FloatArray  # (size, n), columns of W[U, A]D
+    starts: NDArray[np.int64]  # (levels + 1,)
+    parents: NDArray[np.int64]  # (size,)
     back: FloatArray  # (m,), from coefficients of details to those of Φ
     atoms: FloatArray  # (m, n), those of Φ
 
@@ -248,8 +212,7 @@ class _Split(NamedTuple):
 class _Signals(NamedTuple):
     Y: FloatArray  # (N, n)
     Z: FloatArray  # (N, n), after W
-    limits: NDArray[np.int64]  # (N,), nonzeros
-    cluster_limits: NDArray[np.int64]  # (N,), clusters with nonzeros
+    limits: NDArray[np.int64]  # (N, levels)
 
 
 class _Stop(NamedTuple):
@@ -266,38 +229,49 @@ class _Answers(NamedTuple):
 
 @kernel()
 def _aiht_rows(piece: int, pieces: int, split: _Split, signals: _Signals, stop: _Stop, answers: _Answers) -> None:
-    """Run both phases for every signal; refit the support on the atoms of Φ."""
-    parts, clusters, labels, back, atoms = split
-    Y, Z, limits, cluster_limits = signals
+    """Run one phase per level for every signal; refit the support on the atoms of Φ."""
+    parts, starts, parents, back, atoms = split
+    Y, Z, limits = signals
     X, spent, done = answers
     N, n = Z.shape
-    m, size = labels.shape[0], parts.shape[0]
+    levels, m, size = starts.shape[0] - 1, atoms.shape[0], parts.shape[0]
     packed = np.empty((size, n), dtype=Z.dtype)
     x, work = np.empty(size, dtype=Z.dtype), np.empty((5, size), dtype=Z.dtype)
     index, chosen = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     L = np.empty((min(n, m), min(n, m)), dtype=Z.dtype)
     for row in range(piece, N, pieces):
-        x[:] = 0.0
-        steps, _ = _phase(parts[:clusters], Z[row], cluster_limits[row], 0, stop, x, work, chosen)
-        protected, count = 0, 0
-        for j in range(clusters):
-            if x[j] != 0.0:
-                index[protected], x[protected] = j, x[j]
-                protected += 1
-        count = protected
-        for i in range(m):
-            for l in range(protected):
-                if labels[i] == index[l]:
-                    index[count] = clusters + i
-                    count += 1
-        for l in range(count):
-            packed[l] = parts[index[l]]
-        x[protected:] = 0.0
-        more, done[row] = _phase(packed[:count], Z[row], limits[row], protected, stop, x, work, chosen)
-        spent[row] = steps + more
-        for l in range(protected, count):
-            X[row, index[l] - clusters] = x[l] * back[index[l] - clusters]
+        kept = 0  # columns of coarser levels that stay
+        for level in range(levels):
+            count = _candidates(parents, starts[level], starts[level + 1], index, kept)
+            for l in range(count):
+                packed[l] = parts[index[l]]
+            x[kept:count] = 0.0
+            more, done[row] = _phase(packed[:count], Z[row], limits[row, level], kept, stop, x, work, chosen)
+            spent[row] += more
+            if level < levels - 1:
+                found = kept
+                for l in range(kept, count):
+                    if x[l] != 0.0:
+                        index[found], x[found] = index[l], x[l]
+                        found += 1
+                kept = found
+        for l in range(kept, count):
+            X[row, index[l] - starts[levels - 1]] = x[l] * back[index[l] - starts[levels - 1]]
         _refit(Y[row], atoms, X[row], L)
+
+
+@kernel()
+def _candidates(parents: NDArray[Any], first: int, last: int, index: NDArray[Any], kept: int) -> int:
+    """Append to index[:kept] the columns of a level that lie in a kept cluster; return how many there are in all."""
+    count = kept
+    for i in range(first, last):
+        inside = parents[i] < 0
+        for l in range(kept):
+            inside = inside or parents[i] == index[l]
+        if inside:
+            index[count] = i
+            count += 1
+    return count
 
 
 @kernel()
