@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
 
 PARTS = ("dictionaries", "signals", "metrics", "complex_data", "solvers", "theory", "recovery", "networks", "training")
 PARTS += ("streaming", "distributed", "export", "stereo", "plotting", "experiments", "fields.arrays", "fields.spectra")
+PARTS += ("fields.brain",)
 
 
 def write_reference() -> None:

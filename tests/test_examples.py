@@ -12,7 +12,7 @@ import pytest
 import maxsparse as ms
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NEEDS = {"plot_onnx": ("onnx", "onnxruntime", "onnxscript")}
+NEEDS = {"plot_onnx": ("onnx", "onnxruntime", "onnxscript"), "plot_brain": ("mne",)}
 
 
 def load(monkeypatch, stem):
@@ -47,6 +47,12 @@ def test_directions(monkeypatch):
     names = load(monkeypatch, "plot_directions")
     np.testing.assert_allclose(np.sort(names["found"].azimuth), names["truth"], atol=0.6)
     np.testing.assert_allclose(np.sort(names["above"].azimuth), np.sort(names["sky"][:, 0]), atol=2.0)
+
+
+def test_brain(monkeypatch):
+    names = load(monkeypatch, "plot_brain")
+    np.testing.assert_array_equal(names["found"].places, names["truth"])
+    assert names["distances"](names["strong"]).max() > 5.0
 
 
 def test_unmixing(monkeypatch):

@@ -20,6 +20,7 @@ EXTRAS = {
     "cv2": ("OpenCV", "stereo"),
     "OpenEXR": ("OpenEXR", "stereo"),
     "trimesh": ("trimesh", "stereo"),
+    "mne": ("MNE-Python", "brain"),
     "spectral": ("spectral", "spectra"),
     "mitsuba": ("Mitsuba", "reproduce"),
     "pymeshfix": ("pymeshfix", "reproduce"),
