@@ -60,6 +60,18 @@ def test_tenth_is_a_standard_deviation():
     assert np.mean(as_variance < 0.05) > 0.08  # they would not be
 
 
+@pytest.mark.parametrize(("k", "stays"), [(1, True), (2, False)])
+def test_one_nonzero_does_not_fix_the_layer(k, stays):
+    rng = np.random.default_rng(0)
+    Phi, Gamma = ms.dictionaries.gaussian(8, 12, rng=0), rng.standard_normal((12, 8))
+    off = rng.uniform(-0.5, 0.5, (12, 12)) * (1 - np.eye(12))
+    layer = theory.generalised_iht_layer(Phi, k, Gamma=Gamma, Psi=np.eye(12) - Gamma @ Phi + off)
+    X = np.vstack([scale * np.eye(12) for scale in (-2.0, 1e-3, 1.0)])
+    if k == 2:
+        X += 0.01 * np.roll(X, 1, axis=1)
+    assert np.allclose(layer(X, X @ Phi.T), X, rtol=1e-9, atol=1e-12) == stays
+
+
 def test_isometry_constants_grow_with_the_order():
     Phi = ms.dictionaries.gaussian(8, 12, rng=0)
     first, third = (float(theory.rip_constant(Phi, k, method="exact")) for k in (1, 3))
