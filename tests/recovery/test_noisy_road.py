@@ -1,5 +1,7 @@
 """SparseRecoverer with noise: what a user gets, and that every form of `noise` means what it says."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,24 @@ def test_proofs_are_for_the_answer_and_honest(Phi, batch):
     np.testing.assert_array_equal(optimal, result.certified)
     assert optimal.mean() > 0.5
     assert (result.lower[optimal] == result.support[optimal].sum(axis=1)).all()
+
+
+def test_proofs_at_a_learned_level_agree_with_enumeration():
+    Phi = ms.dictionaries.gaussian(16, 30, rng=3)
+    X, Y = ms.signals.sample(Phi, 12, sparsity=3, noise=0.02, rng=4)
+    Y[::3] = X[::3] @ Phi.T  # exact ones among them
+    result = ms.SparseRecoverer(Phi).recover(Y, prove=300)
+    noisy = np.flatnonzero(result.noise > 0)
+    assert len(noisy) >= 6
+    assert (result.argument[noisy] == "optimal").sum() >= 4
+    assert "optimal" not in result.argument[result.noise == 0]
+    pairs = np.array(list(itertools.combinations(range(30), 2)))
+    for i in noisy:
+        radius = ms.recovery.noise_radius(16, float(result.noise[i]))
+        left = min(np.linalg.norm(Y[i] - Phi[:, S] @ np.linalg.lstsq(Phi[:, S], Y[i])[0]) for S in pairs)
+        assert (result.lower[i] > 2) <= (left > radius * (1 - 1e-9))
+        if result.argument[i] == "optimal":
+            assert (result.lower[i] <= 2) == (left <= radius)
 
 
 def test_batch_single_threads_slices_and_files(Phi, batch, tmp_path):

@@ -15,7 +15,7 @@ Rng = np.random.Generator
 
 
 def draw_dictionary(rng: Rng, largest: int = 40, most_atoms: int = 200) -> NDArray[np.float64]:
-    """Draw a kind, a size and a dictionary."""
+    """Draw a kind, a size and a dictionary of at most `largest` rows."""
     n = round(8.0 * (largest / 8.0) ** rng.random())
     m = min(most_atoms, max(n + 2, round(n * 1.2 * (8.0 / 1.2) ** rng.random())))
     kinds = list(KINDS)
@@ -71,8 +71,11 @@ KINDS: dict[str, tuple[float, Callable[[Rng, int, int], NDArray[np.float64]]]] =
 }
 
 
-def draw_amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str:
-    """Draw an amplitude distribution."""
+Law = Callable[[Rng, int], NDArray[np.float64]]
+
+
+def draw_amplitudes(rng: Rng, normal_share: float = 0.0) -> Law | str:
+    """Draw an amplitude distribution; the normal one, of which some nonzeros are tiny, with the given probability."""
 
     def tenfold(generator: Rng, size: int) -> NDArray[np.float64]:
         amplitudes: NDArray[np.float64] = 10.0 ** generator.uniform(-1.0, 0.0, size) * generator.choice(
@@ -80,5 +83,10 @@ def draw_amplitudes(rng: Rng) -> Callable[[Rng, int], NDArray[np.float64]] | str
         )
         return amplitudes
 
-    laws: list[Callable[[Rng, int], NDArray[np.float64]] | str] = ["uniform", "gaussian", "unit", tenfold]
+    def normal(generator: Rng, size: int) -> NDArray[np.float64]:
+        return generator.standard_normal(size)
+
+    if normal_share > 0 and rng.random() < normal_share:
+        return normal
+    laws: list[Law | str] = ["uniform", "gaussian", "unit", tenfold]
     return laws[int(rng.choice(4, p=[0.55, 0.15, 0.15, 0.15]))]

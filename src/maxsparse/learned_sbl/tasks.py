@@ -31,7 +31,7 @@ from maxsparse.learned_sbl.scores import LearnedScores
 from maxsparse.learned_sbl.spec import Weights, as_arrays
 from maxsparse.training.processes import share
 
-__all__ = ["DictionariesTask", "Inputs", "OpenSignalsTask", "draw_batch", "signals_per_batch"]
+__all__ = ["DictionariesTask", "Inputs", "OpenSignalsTask", "draw_batch", "draw_signals", "signals_per_batch"]
 
 NOISY_SHARE = 0.3
 ATOMS_PER_BATCH = 10_000  # signals × atoms
@@ -197,13 +197,20 @@ def draw_batch(
         high *= 0.4 + 0.4 * snr_db / 60.0
     low = max(1, round(0.15 * rank * (0.5 if noisy else 1.0)))
     sparsity = (low, min(m, max(low + 1, round(high))))
-    X, Y = signals.sample(Phi, B, sparsity=sparsity, amplitudes=draw_amplitudes(rng), snr_db=snr_db, rng=rng)
+    return draw_signals(Phi, B, sparsity, draw_amplitudes(rng), snr_db, rng)
+
+
+def draw_signals(
+    Phi: NDArray[np.float64], B: int, sparsity: tuple[int, int], amplitudes: Any, snr_db: float | None, rng: Rng
+) -> tuple[Inputs, Tensor]:
+    """Draw B signals of one dictionary: the inputs, and the supports (B, m)."""
+    X, Y = signals.sample(Phi, B, sparsity=sparsity, amplitudes=amplitudes, snr_db=snr_db, rng=rng)
     if snr_db is None:
         dictionary, noise = Prepared(Phi).form(), None
     else:
         ratio = 10.0 ** (-snr_db / 20.0)
         dictionary = Prepared(Phi).form(int(level_of(ratio)))
-        sigma = np.linalg.norm(X @ Phi.T, axis=1) / math.sqrt(n) * ratio
+        sigma = np.linalg.norm(X @ Phi.T, axis=1) / math.sqrt(len(Phi)) * ratio
         noise = torch.tensor(sigma, dtype=torch.float32)
     Z = torch.tensor(Y @ dictionary.back, dtype=torch.float32)
     return Inputs(dictionary, Z, noise), torch.tensor(X != 0, dtype=torch.float32)

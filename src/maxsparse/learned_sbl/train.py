@@ -7,6 +7,8 @@ identical.
 ``--after 1`` trains the second pass, from the weights of the first; ``--after 2`` the third. The network gets the
 logits of the previous pass in addition to the signal, and is trained only on signals whose support no pass so far has
 found. So it learns to correct wrong answers, with calibrated confidence: its log odds guide the search.
+
+``--noisy`` trains the network for noisy signals, from the weights of the first pass.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ with needs("training"):
     from torch import nn
 
 from maxsparse.learned_sbl.model import LearnedSBL
+from maxsparse.learned_sbl.noisy_task import NoisySignalsTask
 from maxsparse.learned_sbl.spec import Weights, as_arrays
 from maxsparse.learned_sbl.tasks import (
     MOST_SIGNALS,
@@ -61,6 +64,7 @@ class Plan(NamedTuple):
 
 
 FIRST = Plan(40_000, SETTINGS.learning_rate, {})
+NOISY = Plan(8_000, 1.5e-3, {})
 LATER = Plan(20_000, 2.5e-3, {"state": 16, "hidden": 64, "heads": 4})
 
 
@@ -161,6 +165,7 @@ def main(
     after: Annotated[
         int, typer.Option(min=0, max=2, help="Number of bundled passes before it: 1 for the second pass.")
     ] = 0,
+    noisy: Annotated[bool, typer.Option("--noisy", help="Train the network for noisy signals.")] = False,
     steps: Annotated[int | None, typer.Option(min=1, help="Total number of batches.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after this time, if earlier.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dictionaries and signals.")] = 0,
@@ -169,19 +174,27 @@ def main(
     hidden: Annotated[int | None, typer.Option(min=1, help="Width of the perceptron.")] = None,
 ) -> None:
     """Train on one core; resume if there is a checkpoint next to OUTPUT."""
-    usual = FIRST if after == 0 else LATER
+    if noisy and after:
+        raise typer.BadParameter(f"--noisy trains a first pass, without --after, got --after {after}")
+    usual = NOISY if noisy else LATER if after else FIRST
     asked = {"state": state, "hidden": hidden}
     sizes = usual.sizes | {name: size for name, size in asked.items() if size is not None}
     steps = usual.steps if steps is None else steps
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = LearnedSBL(**sizes)
-        passes = (bundled_weights(), *bundled_later())[:after]
+        passes = (bundled_weights(), *bundled_later())[: 1 if noisy else after]
         if passes:
             widen(network, passes[-1])
-    task = OpenSignalsTask(passes, rng=seed) if passes else DictionariesTask(rng=seed)
+    task = _task(passes, noisy, seed)
     settings = settings_for(steps, usual.rate if rate is None else rate)
     train_from_command_line(network, task, settings, output, "learned_sbl.train", steps=steps, minutes=minutes)
+
+
+def _task(passes: tuple[Weights, ...], noisy: bool, seed: int) -> DictionariesTask:
+    if noisy:
+        return NoisySignalsTask(rng=seed)
+    return OpenSignalsTask(passes, rng=seed) if passes else DictionariesTask(rng=seed)
 
 
 def settings_for(steps: int, rate: float) -> Settings:

@@ -257,7 +257,7 @@ class Pipeline:
             if wrong.any():
                 parts.append(self.weigh_learned(changed, Y[rows][wrong], Z[rows][wrong], levels, rows[wrong], out))
         if self.prove > 0:
-            self._bound(changed, Z, out)
+            self.bound_noisy(changed, Z, np.arange(len(Y)), out)
         return Found.join(parts)
 
     def weigh(
@@ -392,11 +392,11 @@ class Pipeline:
         mean = np.where(passed.converged[:, None], passed.coef * changed.norms, np.nan)
         return Suggestions(scores, (greedy, likely), mean)
 
-    def _bound(self, changed: Prepared, Z: FloatArray, out: Recovery) -> None:
-        """Prove bounds on the number of nonzeros, and which answers are the only optimal ones."""
-        radius = noise_radius(changed.shape[0], 1.0) * out.noise
-        bounds = prove(changed.Phi, Z, out.support, epsilon=radius, milliseconds=self.prove)
-        out.lower[:], out.upper[:] = bounds.lower, np.minimum(bounds.upper, out.upper)
-        same = (bounds.support == out.support).all(axis=1)
-        out.certified[:] = bounds.optimal & same
-        out.argument[:] = np.where(out.certified, "optimal", "")
+    def bound_noisy(self, changed: Prepared, Z: FloatArray, rows: NDArray[np.intp], out: Recovery) -> None:
+        """Prove bounds on the number of nonzeros of signals Z (N, n), at the noise levels in these rows of `out`."""
+        support = out.support[rows]
+        radius = noise_radius(changed.shape[0], 1.0) * out.noise[rows]
+        bounds = prove(changed.Phi, Z, support, epsilon=radius, milliseconds=self.prove)
+        out.lower[rows], out.upper[rows] = bounds.lower, np.minimum(bounds.upper, out.upper[rows])
+        certified = bounds.optimal & (bounds.support == support).all(axis=1)
+        out.certified[rows], out.argument[rows] = certified, np.where(certified, "optimal", "")

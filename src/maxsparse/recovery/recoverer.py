@@ -237,7 +237,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             answers are the same; if hardly any signal is easy, False saves the time of OMP.
         prove : float, default=0.0
             With noise: milliseconds per signal to spend on proving how many nonzeros are needed. Answers that are
-            proven to be the only sparsest ones up to the noise are ``certified``, with the argument ``"optimal"``.
+            proven to be the only sparsest ones up to the noise are ``certified``, with the argument ``"optimal"``. A
+            noise level that was learned counts as given.
         progress : bool, default=False
             Show progress bars on a terminal.
 

@@ -47,6 +47,8 @@ class UnknownNoise(Pipeline):
         noisy = np.concatenate([part.rows for part in parts] or [np.empty(0, np.intp)])
         exact = np.delete(np.arange(len(Y)), noisy)
         self.bound_exact(Y, out, exact)
+        if self.prove > 0 and len(noisy):
+            self.bound_noisy(self.prepared, Y[noisy], noisy, out)
         return Found.join(parts)
 
     def _hard(self, Y: NDArray[np.float64], rows: NDArray[np.intp], out: Recovery) -> Found | None:
