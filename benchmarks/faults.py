@@ -37,6 +37,8 @@ def fit(folder):
     if training.checkpoint_path(output).is_file():
         training.resume(output, n_threads=1)
         return
+    if output.is_file():  # it had ended before the signal came
+        return
     settings = training.PRESETS["modern"].but(rounds=12)
     Phi = ms.dictionaries.decaying(12, 30, rng=0)
     sizes = {"width": 60, "depth": 4}

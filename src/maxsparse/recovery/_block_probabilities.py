@@ -54,9 +54,19 @@ def _at(p: Problem, grid: NDArray[Any], slab: float, g: int) -> Problem:
 
 @kernel()
 def average(
-    room: Room, p: Problem, blocks: Blocks, grid: NDArray[Any], slab: float, expansions: int, mean: NDArray[Any]
+    room: Room,
+    p: Problem,
+    blocks: Blocks,
+    grid: NDArray[Any],
+    slab: float,
+    expansions: int,
+    mean: NDArray[Any],
+    evidence: NDArray[Any],
 ) -> None:
-    """Sum over noise levels and slabs, make the sums probabilities, and write the posterior mean (R, M)."""
+    """Sum over noise levels and slabs, make the sums probabilities, and write the posterior mean (R, M).
+
+    `evidence` (P, most + 1) gets the log evidence by noise level, slab and size, unless it is empty.
+    """
     P, s, pool, mass = grid.shape[0], room.s, room.pool, room.mass
     reference, peak = -np.inf, 0
     for g in range(P):
@@ -68,9 +78,13 @@ def average(
         if room.peaks[g] > reference:
             reference, peak = room.peaks[g], g
     forget(mass)
+    learning = evidence.shape[0] > 0
     for g in range(P):
-        if room.peaks[g] > reference - IMPROBABLE:
-            _weigh(s, blocks, _at(p, grid, slab, g), pool, mass, grid[g, 3] - reference, expansions)
+        if not learning and room.peaks[g] <= reference - IMPROBABLE:
+            continue
+        _weigh(s, blocks, _at(p, grid, slab, g), pool, mass, grid[g, 3] - reference, expansions)
+        for k in range(evidence.shape[1] if learning else 0):
+            evidence[g, k] = math.log(max(mass.sizes[k], 1e-300)) + reference
     for b in range(mass.inclusion.shape[0]):
         mass.inclusion[b] /= mass.total[0]
     for c in range(mass.best.filled[0]):
@@ -82,6 +96,7 @@ def average(
 def _count(mass: Mass, s: BlockSweep, leave: int, enter: int, weight: float) -> None:
     """Add a support to the sums: the current one without `leave` and with `enter`, positions and blocks or −1."""
     mass.total[0] += weight
+    mass.sizes[s.size[0] - int(leave >= 0) + int(enter >= 0)] += weight
     for a in range(s.size[0]):
         if a != leave:
             mass.inclusion[s.support[a]] += weight
@@ -146,6 +161,7 @@ def _weigh(s: BlockSweep, blocks: Blocks, p: Problem, found: Pool, mass: Mass, s
     """Count the supports in `found` and what is around them, the most probable first."""
     mass.seen[:] = np.uint64(0)
     mass.filled[0] = 0
+    mass.sizes[:] = 0.0
     front = make_pool(mass.best.value.shape[0], p.prior.shape[0])
     for c in range(found.filled[0]):
         value = start_from(s, blocks, p, found.atoms[c], found.size[c])

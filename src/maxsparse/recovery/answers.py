@@ -43,6 +43,12 @@ class Groups(NamedTuple):
         """Return the atoms of some groups, sorted."""
         return np.flatnonzero(np.isin(self.labels, groups))
 
+    def of_atoms(self, values: FloatArray) -> FloatArray:
+        """Return one value per group of values (m,) that its atoms share."""
+        own = np.zeros(self.labels.max(initial=-1) + 1, dtype=values.dtype)
+        own[self.labels] = values
+        return own
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recovery(Result):
@@ -147,8 +153,10 @@ class Recovery(Result):
         if self.posterior is None or self._cosines is None:
             used = np.flatnonzero(self.support[i])
             return [CredibleSet(np.array([j]), np.array([self.confidence[i]])).named(self.names) for j in used]
-        names = self.names if self._groups is None else None
-        return [found.named(names) for found in self.posterior.credible_sets(i, self._cosines(), level)]
+        names, inclusion = self.names, self.inclusion[i]
+        if self._groups is not None:
+            names, inclusion = None, self._groups.of_atoms(inclusion)
+        return [found.named(names) for found in self.posterior.credible_sets(i, self._cosines(), inclusion, level)]
 
     def _signal(self, i: int) -> int:
         if not -len(self) <= i < len(self):

@@ -58,6 +58,7 @@ class Shared(NamedTuple):
     most: int  # columns of a support
     snapshots: float
     positive: bool
+    slab: float  # δ, or 0 where every signal has its own
 
 
 class Signals(NamedTuple):
@@ -79,6 +80,7 @@ class Out(NamedTuple):
     inclusion: NDArray[np.float64]  # (N, B)
     mean: NDArray[np.float64]  # (N, R, M)
     level: NDArray[np.float64]  # (N, 2), σ² and δ
+    evidence: NDArray[np.float64]  # (N, P, most + 1) or (N, 0, most + 1): log evidence by noise level, slab and size
     starts: NDArray[np.int64]  # (N,)
 
 
@@ -98,6 +100,8 @@ class BlockCandidates:
     mean : ndarray of shape (N, R, M)
         Posterior mean, for columns of norm 1.
     slab : ndarray of shape (N,)
+    evidence : ndarray of shape (N, P, most + 1)
+        Log probability of the signal with each slab and size, if it was requested.
     starts : ndarray of shape (N,), int
     """
 
@@ -107,7 +111,13 @@ class BlockCandidates:
     inclusion: NDArray[np.float64]
     mean: NDArray[np.float64]
     slab: NDArray[np.float64]
+    evidence: NDArray[np.float64]
     starts: NDArray[np.int64]
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Probability of the supports that are listed, (N,): all of it, unless it is spread over many more."""
+        return np.asarray(self.probability.sum(axis=1))
 
     def support(self) -> NDArray[np.bool_]:
         """Return the blocks of the most probable support of every signal, (N, B)."""
@@ -148,6 +158,7 @@ def block_search(
     suggested: NDArray[np.bool_],
     learned: bool = False,
     count: bool = True,
+    evidence: bool = False,
     seed: int = 0,
 ) -> BlockCandidates:
     """Search for the most probable sets of blocks.
@@ -177,6 +188,8 @@ def block_search(
     count : bool, default=True
         Whether to compute probabilities; otherwise the best supports are listed with posteriors relative to the first,
         and those of one snapshot that could only explain noise are left out.
+    evidence : bool, default=False
+        Whether to keep the evidence by slab and size, from which a law is learned.
     seed : int, default=0
 
     Returns
@@ -190,9 +203,8 @@ def block_search(
     variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     spectrum, basis = np.linalg.eigh(blocks.atoms.T @ blocks.atoms)
-    shared = Shared(
-        blocks, law.prior(B), np.maximum(spectrum, 0.0), _grid(law, learned), most, float(snapshots), positive
-    )
+    grid, spectrum = _grid(law, learned), np.maximum(spectrum, 0.0)
+    shared = Shared(blocks, law.prior(B), spectrum, grid, most, float(snapshots), positive, law.slab)
     signals = Signals(
         np.ascontiguousarray(Z.reshape(N, -1)),
         np.ascontiguousarray(Z @ blocks.atoms.T),
@@ -208,6 +220,7 @@ def block_search(
         np.zeros((N, B)),
         np.zeros((N, R, M)),
         np.stack([variance, np.zeros(N)], axis=1),
+        np.full((N, len(grid) if evidence else 0, longest), -np.inf),
         np.zeros(N, np.int64),
     )
     over_slices(_search_rows, N, shared, signals, starts, EXPANSIONS if count else 0, np.uint64(seed), out)
@@ -221,6 +234,7 @@ def block_search(
         out.inclusion,
         out.mean,
         out.level[:, 1].copy(),
+        out.evidence,
         out.starts,
     )
 
@@ -251,10 +265,11 @@ def _search_rows(
             soft[j] = SHARPNESS * signals.odds[row, j]
         p = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
         out.starts[row] = search_signal(s, blocks, p, pool, starts, sizes, state)
-        out.level[row, 1] = _slab_of(s, pool, blocks, p)
+        out.level[row, 1] = shared.slab if shared.slab > 0.0 else _slab_of(s, pool, blocks, p)
         drop_below(pool, OUT_OF_REACH)
         if expansions > 0:
-            average(room, p, blocks, shared.grid, out.level[row, 1], expansions, out.mean[row])
+            slab, evidence = out.level[row, 1], out.evidence[row]
+            average(room, p, blocks, shared.grid, slab, expansions, out.mean[row], evidence)
             _write(mass.best, out, row)
             for b in range(B):
                 out.inclusion[row, b] = min(1.0, mass.inclusion[b])
@@ -281,12 +296,14 @@ def _make_problem(
 def _learn(
     s: BlockSweep, pool: Pool, shared: Shared, signals: Signals, soft: NDArray[Any], row: int, variance: float
 ) -> Problem:
-    """Learn the slab's variance from climbs that begin at the suggested supports; leave these climbs in the pool."""
+    """Learn the slab's variance, unless it is given, from climbs from suggested supports; these stay in the pool."""
     blocks, energy, suggested = shared.blocks, signals.energy[row], signals.suggested[row]
     n, B = energy.shape[0], soft.shape[0]
     L, power = shared.snapshots, np.sum(energy)
     chosen = np.empty(B, np.int64)
     slab = max(power - n * L * variance, 0.1 * power, 0.01 * variance * L) / L / max(1.0, 0.25 * n)
+    if shared.slab > 0.0:
+        slab = shared.slab
     size = n // 4
     p = _make_problem(shared, signals.b[row], soft, energy, variance, slab, size)
     for _ in range(3):
@@ -304,7 +321,7 @@ def _learn(
             keep(pool, s.support, s.size[0], value)
             if value > best:
                 best, size = value, s.size[0]
-        learned = _slab_of(s, pool, blocks, p)
+        learned = shared.slab if shared.slab > 0.0 else _slab_of(s, pool, blocks, p)
         if abs(math.log(learned / slab)) < 0.2:
             break
         slab = learned

@@ -82,9 +82,9 @@ def usual_law(most: int) -> Law:
     return Law(0.0, _rows(USUAL), sizes - np.logaddexp.reduce(sizes))
 
 
-def wide_law(slab: float, most: int) -> Law:
+def wide_law(slab: float, most: int, ratios: tuple[float, ...] = WIDE_RATIOS) -> Law:
     """Return slabs of all kinds around δ, equally likely, and equally likely sizes: what learning starts from."""
-    shapes = tuple((ratio, 1.0 / len(WIDE_RATIOS), WIDE_FACTORS) for ratio in WIDE_RATIOS)
+    shapes = tuple((ratio, 1.0 / len(ratios), WIDE_FACTORS) for ratio in ratios)
     return Law(slab, _rows(shapes), np.full(most + 1, -math.log(most + 1)))
 
 
@@ -98,7 +98,7 @@ def _rows(shapes: tuple[tuple[float, float, tuple[float, ...]], ...]) -> NDArray
     )
 
 
-def learn_law(search: Callable[[Law, bool], Searched], most: int) -> Law:
+def learn_law(search: Callable[[Law, bool], Searched], usual: Law, ratios: tuple[float, ...] = WIDE_RATIOS) -> Law:
     """Learn a law from many signals.
 
     Signals whose probability is spread over more supports than a search lists say nothing that could be trusted; if
@@ -108,26 +108,27 @@ def learn_law(search: Callable[[Law, bool], Searched], most: int) -> Law:
     ----------
     search : callable
         Searches all signals under a law; its second argument requests the evidence.
-    most : int
-        Largest number of nonzeros.
+    usual : Law
+        The law that is used before.
+    ratios : tuple of float
+        Ratios μ/τ of the slabs to learn from.
 
     Returns
     -------
     law : Law
     """
-    law = usual_law(most)
+    law, sizes = usual, usual.sizes
     first = search(law, False)
     if not len(first.slab):
         return law
     trust = first.probability[:, 0] + 1e-3
-    wide = wide_law(math.exp(np.average(np.log(first.slab), weights=trust)), most)
-    sizes = law.sizes
+    wide = wide_law(math.exp(np.average(np.log(first.slab), weights=trust)), len(sizes) - 1, ratios)
     for _ in range(LEARNINGS):
         start = Law(wide.slab, wide.shapes, sizes)
         found = search(start, True)
         clear = found.share > CLEAR
         if clear.sum() < FEWEST:
-            return law
+            return usual
         law = learn_weights(start, found.evidence[clear])
         sizes = law.sizes
     return law

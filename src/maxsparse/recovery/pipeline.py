@@ -23,7 +23,7 @@ from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.bounds import noise_radius, prove
 from maxsparse.recovery.certificate import Certificates, certify_rows
 from maxsparse.recovery.decode import best_guess, decode_exact, fit_supports
-from maxsparse.recovery.law import Law, learn_law
+from maxsparse.recovery.law import Law, learn_law, usual_law
 from maxsparse.recovery.noise import Noise
 from maxsparse.recovery.noise_level import Levels, noise_level
 from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
@@ -366,7 +366,7 @@ class Pipeline:
         n, m = changed.shape
         return learn_law(
             lambda law, evidence: self._search_noisy(changed, Z, suggestions, self.noise.sigma, law, evidence=evidence),
-            max(1, min(n - 1, m)),
+            usual_law(max(1, min(n - 1, m))),
         )
 
     def _suggestions(self, changed: Prepared, Z: NDArray[np.float64]) -> Suggestions:

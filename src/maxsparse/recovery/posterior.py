@@ -13,6 +13,8 @@ from maxsparse._core.validation import FloatArray, check_number
 
 __all__ = ["CredibleSet", "Posterior"]
 
+UNLISTED = 1e-3  # probability of an atom in supports that are not listed, from which on it counts
+
 Support = NDArray[np.intp]
 
 
@@ -115,11 +117,14 @@ class Posterior:
             for p in range(self.first[i], self.first[i + 1])
         ]
 
-    def credible_sets(self, i: int, cosines: FloatArray, level: float = 0.95) -> list[CredibleSet]:
+    def credible_sets(
+        self, i: int, cosines: FloatArray, inclusion: FloatArray, level: float = 0.95
+    ) -> list[CredibleSet]:
         """Return, for every atom of the most probable support, the atoms that may stand in its place.
 
         Every other support is matched to the most probable one: common atoms first, then the most similar ones. What is
-        left over makes sets of its own, which are reported only if some atom there is more probable than none.
+        left over makes sets of its own, which are reported only if some atom there is more probable than none. Where
+        probability is spread over more supports than are listed, atoms of the others join the most similar place.
 
         Parameters
         ----------
@@ -127,6 +132,8 @@ class Posterior:
             Number of the signal.
         cosines : ndarray of shape (m, m)
             Absolute cosines between atoms.
+        inclusion : ndarray of shape (m,)
+            Probability of every atom, over all supports.
         level : float, default=0.95
             Probability that a set must hold.
 
@@ -137,7 +144,7 @@ class Posterior:
         """
         level = check_number(level, "level", low=0.0, high=1.0)
         supports = self.alternatives(i)
-        total = sum(probability for _, probability in supports)
+        rest = np.array(inclusion, dtype=np.float64)
         places: list[dict[int, float]] = [{} for _ in supports[0][0]]
         anchors = [int(a) for a in supports[0][0]]
         for support, probability in supports:
@@ -145,7 +152,9 @@ class Posterior:
                 if place >= len(places):
                     places.append({})
                     anchors.append(atom)
-                places[place][atom] = places[place].get(atom, 0.0) + probability / total
+                places[place][atom] = places[place].get(atom, 0.0) + probability
+            rest[support] -= probability
+        _add_unlisted(places, anchors, rest, cosines)
         return [_smallest(place, level) for place in places if sum(place.values()) > 0.5]
 
 
@@ -166,6 +175,22 @@ def _matched(anchors: list[int], support: list[int], cosines: FloatArray) -> lis
         a, p = np.unravel_index(similar.argmax(), similar.shape)
         pairs.append((free.pop(int(p)), rest.pop(int(a))))
     return pairs + [(len(anchors) + number, atom) for number, atom in enumerate(rest)]
+
+
+def _add_unlisted(
+    places: list[dict[int, float]], anchors: list[int], rest: NDArray[np.float64], cosines: FloatArray
+) -> None:
+    """Let atoms with a probability `rest` in other supports share what no listed atom has of the most similar place."""
+    atoms = np.flatnonzero(rest > UNLISTED)
+    if not len(anchors) or not len(atoms):
+        return
+    similar = cosines[atoms][:, anchors].argmax(axis=1)
+    for number, place in enumerate(places):
+        own = atoms[similar == number]
+        free = max(0.0, 1.0 - sum(place.values()))
+        factor = min(1.0, free / max(float(rest[own].sum()), 1e-300))
+        for atom in own:
+            place[int(atom)] = place.get(int(atom), 0.0) + factor * float(rest[atom])
 
 
 def _smallest(place: dict[int, float], level: float) -> CredibleSet:

@@ -36,7 +36,12 @@ from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
 from maxsparse.recovery.pooled_noise import pooled_over
 from maxsparse.recovery.search import check_budget
-from maxsparse.recovery.structured_model import is_structured, pooled_structured_noise, recover_structured
+from maxsparse.recovery.structured_model import (
+    is_structured,
+    learned_structured_law,
+    pooled_structured_noise,
+    recover_structured,
+)
 from maxsparse.recovery.trained import TrainedScores, check_name, train_scores
 from maxsparse.recovery.unknown_noise import UnknownNoise
 
@@ -208,16 +213,18 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _fit_structured(self, Y: Any, minutes: float, training: dict[str, Any]) -> SparseRecoverer:
-        """Learn the common noise level of signals with a structure; the bundled network stays as it is."""
+        """Learn noise level and law of signals with a structure; the bundled network stays as it is."""
         if minutes > 0 or training:
             raise ValueError(
                 "networks are trained for real signals (N, n) with free signs of single atoms; "
                 "omit minutes= and training options"
             )
-        self.__dict__.pop("noise_", None)
+        for name in ("noise_", "law_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if Y is not None:
             noise: Any = self.noise
             self.noise_ = pooled_structured_noise(self, Y) if isinstance(noise, str) else float(np.mean(noise))
+            self.law_ = learned_structured_law(self, Y)
         self.n_features_in_ = int(np.shape(self.Phi)[0])
         return self
 

@@ -19,8 +19,9 @@ from maxsparse._core.progress import track
 from maxsparse.recovery.answers import Groups, Recovery, blank
 from maxsparse.recovery.block_form import BlockForm
 from maxsparse.recovery.block_noise import BlockLevels, learn_levels
-from maxsparse.recovery.block_search import KEPT, BlockCandidates
+from maxsparse.recovery.block_search import GAUSSIAN, KEPT, SIGNED, BlockCandidates
 from maxsparse.recovery.bounds import noise_radius
+from maxsparse.recovery.law import Law, learn_law
 from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK, REFUTED, UNLIKELY
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.structured_base import CLIP, LIKELY
@@ -117,6 +118,21 @@ class StructuredPipeline(ExactRoad):
         out.explicit_inclusion[rows] = found.inclusion[:, self._block_of_atom]
         out.iterations[rows], out.converged[rows] = found.starts, found.starts < max(1, self._starts(form))
         return Posterior.of(found.probability, found.size, found.chosen)
+
+    def learn(self, Y: NDArray[Any]) -> Law:
+        """Learn from signals (N, L, n) how many nonzero blocks there are, and how large; the noise level is known."""
+        L = self.noise.whitener
+        prepared, form = self.dictionary.changed(L)
+        Z = Y if L is None else Y @ L.T
+        real = form.signals(self.structure.compressed(Z)[0])
+        sigma = np.full(len(Y), self.noise.sigma)
+        scores, suggested = self._suggestions(prepared, form, Z, real, sigma)
+        variance = sigma**2 / (2.0 if form.complex else 1.0)
+        return learn_law(
+            lambda law, evidence: self._search(form, real, scores, variance, suggested, law, evidence=evidence),
+            self._law(form),
+            SIGNED if self.structure.positive else GAUSSIAN,
+        )
 
     def _refuted(
         self, Y: NDArray[Any], rows: NDArray[np.intp], out: Recovery

@@ -46,6 +46,8 @@ class Structured:
     rounding : float
         Relative rounding error of the data.
     progress : bool
+    law : Law, optional
+        What is expected of the coefficients, with noise; by default what is usual.
     """
 
     dictionary: StructuredDictionary
@@ -57,6 +59,7 @@ class Structured:
     seed: int
     rounding: float
     progress: bool = False
+    law: Law | None = None
 
     @property
     def snapshots(self) -> int:
@@ -70,22 +73,30 @@ class Structured:
         scores: NDArray[Any],
         variance: NDArray[np.float64],
         suggested: NDArray[np.bool_],
+        law: Law | None = None,
         **options: Any,
     ) -> BlockCandidates:
+        law = self._law(form) if law is None else law
         fixed: dict[str, Any] = {"snapshots": self.snapshots, "positive": self.structure.positive, "seed": self.seed}
         options = {"starts": self._starts(form), **fixed, **options, "suggested": suggested}
-        return block_search(form.blocks, real, scores, variance, self._law(form), **options)
+        return block_search(form.blocks, real, scores, variance, law, **options)
 
     def _law(self, form: BlockForm) -> Law:
         """Return what is expected of coefficients; amplitudes of several parts or snapshots are taken as gaussian."""
         narrowest = int(np.diff(form.blocks.start).min())
         most = max(1, min((form.shape[0] - 1) // narrowest, self.structure.n_blocks))
         usual = usual_law(most)
+        if self.law is not None and self._fits(self.law, most):
+            return self.law
         if self.structure.positive:
             return usual
         shapes = usual.shapes[:OTHER_SHAPES].copy()
         shapes[:, 2] -= np.logaddexp.reduce(shapes[:, 2])
         return Law(0.0, shapes, usual.sizes)
+
+    def _fits(self, law: Law, most: int) -> bool:
+        """Return whether a law was learned from signals of this form: sizes up to the same, humps only with signs."""
+        return len(law.sizes) == most + 1 and (self.structure.positive or not law.shapes[:, 1].any())
 
     def _starts(self, form: BlockForm) -> int:
         """Return the number of climbs that the budget allows; with signs each takes longer, most so with many atoms."""

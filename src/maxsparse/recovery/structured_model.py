@@ -16,14 +16,16 @@ from maxsparse._core.threads import threads
 from maxsparse._core.validation import check_dictionary, check_flag, check_integer, check_number, is_complex
 from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.block_form import StructuredDictionary
+from maxsparse.recovery.law import Law
 from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.structured import StructuredPipeline
 
-__all__ = ["is_structured", "pooled_structured_noise", "recover_structured"]
+__all__ = ["is_structured", "learned_structured_law", "pooled_structured_noise", "recover_structured"]
 
 KERNELS = 9  # that the first call compiles
 FIT_SIGNALS = 200  # from which a noise level is pooled, at most
+LAW_SIGNALS = 60  # from which is learned what coefficients are like: it takes ten times as long as an answer
 
 # Φ prepared, per recoverer, as in `recoverer`.
 _kept: WeakKeyDictionary[Any, StructuredDictionary] = WeakKeyDictionary()
@@ -91,6 +93,19 @@ def pooled_structured_noise(model: Any, Y: Any) -> float:
     return math.sqrt(float(np.sum(result.residual[noisy] ** 2)) / max(1.0, float(free.sum())))
 
 
+def learned_structured_law(model: Any, Y: Any) -> Law | None:
+    """Return what signals say together about their coefficients; None where there is no noise, or no structure."""
+    Phi, signals, structure = _checked(model, Y)
+    noise = _noise(model, structure)
+    if structure.plain or noise.unknown or noise.sigma == 0:
+        return None
+    chosen = np.unique(np.linspace(0, len(signals) - 1, min(len(signals), LAW_SIGNALS)).astype(np.intp))
+    rows = np.ascontiguousarray(signals[chosen], dtype=np.complex128 if structure.complex else np.float64)
+    with threads(model.n_threads), compiling(KERNELS):
+        pipeline = _pipeline(model, Phi, signals.dtype, structure, noise, progress=False)
+        return pipeline.learn(rows if rows.ndim == 3 else rows[:, None])
+
+
 def _checked(model: Any, Y: Any) -> tuple[Any, Any, Structure]:
     """Check Φ and the signals together; Φ is checked for every call, in case it was changed in place."""
     dictionary: Any = check_dictionary(model.Phi, complex_too=True)
@@ -122,7 +137,8 @@ def _pipeline(
         kept = _kept[model] = StructuredDictionary(wide, structure)
     search = check_budget(model.budget), check_integer(model.random_state, "random_state")
     weights = model._weights(), model._later_weights()
-    return StructuredPipeline(kept, structure, noise, *weights, *search, check_number(rtol, "rtol", low=0.0), progress)
+    rounding, law = check_number(rtol, "rtol", low=0.0), getattr(model, "law_", None)
+    return StructuredPipeline(kept, structure, noise, *weights, *search, rounding, progress, law)
 
 
 def _one_snapshot(result: Recovery) -> Recovery:
