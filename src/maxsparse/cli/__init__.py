@@ -19,6 +19,7 @@ from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
 from maxsparse.cli.recover import recover, solve
 from maxsparse.cli.reproduce import reproduce
+from maxsparse.cli.sources import sources
 from maxsparse.cli.stereo import app as stereo
 from maxsparse.cli.unmix import unmix
 from maxsparse.cli.warm import warm
@@ -60,6 +61,7 @@ app.command()(export)
 app.command()(reproduce)
 app.command()(unmix)
 app.command()(directions)
+app.command()(sources)
 app.command()(warm)
 app.add_typer(stereo, name="stereo")
 

@@ -60,14 +60,21 @@ class BrainSources:
 
     def __repr__(self) -> str:
         lines = [f"{len(self)} active place{'' if len(self) == 1 else 's'}, confidence {self.confidence:.2f}"]
-        for place, position, dipole in zip(self.places, 1e3 * self.positions, self.dipoles, strict=True):
-            where = ", ".join(f"{x:.0f}" for x in position)
-            peak = int(np.argmax(np.abs(dipole.amplitude)))
-            lines.append(
-                f"  ({where}) mm: {1e9 * abs(dipole.amplitude[peak]):.3g} nAm at {1e3 * dipole.times[peak]:.0f} ms, "
-                f"probability {self._inclusion[place]:.2f}"
-            )
+        for row in self.table():
+            where = ", ".join(f"{row[axis]:.0f}" for axis in "xyz")
+            peak = f"{row['peak_nam']:.3g} nAm at {row['peak_ms']:.0f} ms"
+            lines.append(f"  ({where}) mm: {peak}, probability {row['probability']:.2f}")
         return "\n".join(lines)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row per place, for a table: its number, coordinates in mm, peak in nAm and ms, probability."""
+        rows = []
+        for place, position, dipole in zip(self.places, 1e3 * self.positions, self.dipoles, strict=True):
+            peak = int(np.argmax(np.abs(dipole.amplitude)))
+            where = dict(zip("xyz", position.tolist(), strict=True))
+            height = {"peak_nam": 1e9 * abs(float(dipole.amplitude[peak])), "peak_ms": 1e3 * float(dipole.times[peak])}
+            rows.append({"place": int(place), **where, **height, "probability": float(self._inclusion[place])})
+        return rows
 
     def plot(self, *, truth: ArrayLike | None = None, axes: Any = None) -> Any:
         """Draw the places from above, behind and the right, and their time courses.

@@ -89,10 +89,10 @@ def located(
     if not measured.any():
         return Located(np.empty(0, np.intp), np.empty((0, measured.shape[1])), np.zeros(B), 1.0, 0.0)
     screen = Screen(measured, gain, n_orient)
-    start, kept = screen.chosen()
-    active, every = screen.beyond_chance(start), np.zeros(B)
+    active, kept = screen.chosen()
+    every = np.zeros(B)
     for _ in range(ROUNDS):
-        rows, level = screen.rows(active, noise)
+        rows, level = screen.rows(screen.beyond_chance(active), noise)
         columns = np.ascontiguousarray(gain[:, _columns(kept, n_orient)])
         chosen, every[kept], confidence = _solved(columns, rows, n_orient, B, budget)
         found = kept[chosen]

@@ -24,6 +24,7 @@ ABOVE = 1.05  # of the largest singular value that white noise has
 SWEEPS = 4  # rounds of moves after an addition, at most
 DETOURS, EXTRA = 3, 2  # ways out of a local optimum, and the places that they add first
 WITHIN, MOST_EACH = 12.0, 40  # log likelihood below the best place, and number of places, that are kept per source
+CLEAR = 1.5  # times what chance gains: a source that is there
 CROWDED = 0.6  # of the measurements: more columns explain anything
 SILENT = 1e-9  # of the mean square gain of a place: directions of less are as good as silent
 EXACT = 1e-12  # of a time course: what is left without noise
@@ -100,11 +101,11 @@ class Screen:
         return float(0.5 * count + choices + math.sqrt(count * choices))
 
     def beyond_chance(self, S: list[int]) -> list[int]:
-        """Return S without the places that noise could explain."""
+        """Return S without the places that noise could explain: what they take away still counts as noise."""
         S = list(S)
         while S:
             gains = self.own_gains(S)
-            if gains.min() > self.chance():
+            if gains.min() > CLEAR * self.chance():
                 break
             S.pop(int(np.argmin(gains)))
         return S

@@ -134,15 +134,18 @@ def simulate(
     courses = rho * courses[:, -1:] + math.sqrt(1.0 - rho**2) * courses[:, :-1]
     gain = np.asarray(forward["sol"]["data"])
     o = gain.shape[1] // len(forward["source_rr"])
-    names = [info["ch_names"].index(name) for name in forward["sol"]["row_names"]]
-    clean = np.zeros((len(info["ch_names"]), T))
+    if not np.array_equal(forward["sol"]["row_names"], info["ch_names"]) or noise_cov["names"] != info["ch_names"]:
+        raise ValueError("info, forward and noise_cov must have the same channels in the same order")
+    if "eeg" in info.get_channel_types(unique=True):
+        gain = gain - gain.mean(axis=0)  # the average reference
+    clean = np.zeros((len(gain), T))
     for place, course in zip(active, courses.T, strict=True):
         direction = generator.standard_normal(o) if o > 1 else np.ones(1)
         field = gain[:, place * o : place * o + o] @ direction
-        clean[names] += generator.uniform(0.7, 1.4) * np.outer(field / np.linalg.norm(field - field.mean()), course)
+        clean += generator.uniform(0.7, 1.4) * np.outer(field / np.linalg.norm(field), course)
     deviation = np.sqrt(noise_cov["data"] if noise_cov["diag"] else np.diag(noise_cov["data"]))[:, None]
     deviation = np.broadcast_to(deviation, clean.shape)
     if active.size:
-        clean *= math.sqrt(np.mean(deviation**2) / np.mean((clean - clean.mean(axis=0)) ** 2)) * 10 ** (snr_db / 20)
+        clean *= math.sqrt(np.mean(deviation**2) / np.mean(clean**2)) * 10 ** (snr_db / 20)
     noisy = clean + deviation * generator.standard_normal(clean.shape)
     return mne.EvokedArray(noisy, info, tmin=0.0, nave=1, verbose=False)
