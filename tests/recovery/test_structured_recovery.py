@@ -78,6 +78,11 @@ def test_probabilities_equal_enumeration(sizes, L, positive):
     inclusion = [sum(p for S, p in truth.items() if b in S) for b in range(len(sizes))]
     np.testing.assert_allclose(found.inclusion[0], inclusion, atol=0.015)
     assert found.probability[0, 0] == pytest.approx(max(truth.values()), abs=0.015)
+    options |= {"evidence": True}
+    found = block_search(blocks_of(Q, start), Z[None], np.zeros((1, len(sizes))), np.array([sigma**2]), law, **options)
+    by_size = np.exp(np.logaddexp.reduce(found.evidence[0] - found.evidence.max(), axis=0))
+    expected = [sum(p for S, p in truth.items() if len(S) == k) for k in range(most + 1)]
+    np.testing.assert_allclose(by_size / by_size.sum(), expected, atol=0.02)
 
 
 def test_orthant_probability_and_mean():
@@ -92,6 +97,29 @@ def test_orthant_probability_and_mean():
         own = mean.copy()
         orthant_mean(own, C.copy(), 3)
         np.testing.assert_allclose(own, inside.mean(axis=0), atol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["positive", "snapshots"])
+def test_fit_learns_how_many_there_are(kind, tmp_path):
+    """Three in every signal: fit says so, more answers are right, and a file keeps what was learned."""
+    rng = np.random.default_rng(4)
+    Phi = ms.dictionaries.gaussian(16, 40, rng=4)
+    X = np.zeros((240, 2, 40))
+    for x in X:
+        x[:, rng.choice(40, 3, replace=False)] = rng.uniform(0.2, 0.6, (2, 3))
+    X = X[:, 0] if kind == "positive" else X * rng.choice([-1.0, 1.0], X.shape)
+    Y = X @ Phi.T + 0.06 * rng.standard_normal((*X.shape[:-1], 16))
+    usual = ms.SparseRecoverer(Phi, noise=0.06, positive=kind == "positive", budget="fast")
+    learned = ms.SparseRecoverer(Phi, noise=0.06, positive=kind == "positive", budget="fast").fit(Y[:60])
+    assert np.exp(learned.law_.sizes[3]) > 0.8
+    used = X[60:] != 0 if kind == "positive" else X[60:].any(axis=1)
+    results = [model.recover(Y[60:]) for model in (usual, learned)]
+    right = [(result.support == used).all(axis=1).mean() for result in results]
+    assert right[1] >= right[0]
+    gaps = [abs(result.confidence.mean() - share) for result, share in zip(results, right, strict=True)]
+    assert gaps[1] < 0.08
+    learned.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(ms.load(tmp_path / "model.safetensors").recover(Y[60:70]).coef, results[1].coef[:10])
 
 
 def test_real_columns_of_a_complex_dictionary():
