@@ -264,35 +264,48 @@ def joint(trials):
     return {"signals": trials, "rows": rows}
 
 
+def mixtures(rng, count, k, Phi, snr):
+    """Return mixtures of k materials with Dirichlet abundances of at least .05, each scaled to a power of 1, and σ."""
+    X = np.zeros((count, Phi.shape[1]))
+    for x in X:
+        shares = rng.dirichlet(np.ones(k))
+        while shares.min() < 0.05:
+            shares = rng.dirichlet(np.ones(k))
+        x[rng.choice(len(x), k, replace=False)] = shares
+    clean = X @ Phi.T
+    scale = 1.0 / np.sqrt(np.mean(clean**2, axis=1, keepdims=True))
+    sigma = 10 ** (-snr / 20)
+    return X, scale * clean + sigma * rng.standard_normal(clean.shape), scale, sigma
+
+
 def spectra(trials):
-    """Mixtures of laboratory spectra with Dirichlet abundances of at least .05: share of exact supports."""
+    """Mixtures of laboratory spectra: share of exact supports."""
     path = Path(__file__).parents[2] / "shared" / "data" / "usgs_1995.npz"
     if not path.exists():
         raise SystemExit(f"{path} is missing: USGS spectra, see ../shared/data/README.md")
     data = np.load(path)
-    Phi, rows = data["spectra"][:, data["pruned"]], []
+    Phi, rows = data["spectra"][:, data["pruned"]].astype(np.float64), []
     for k, snr in ((3, 40), (5, 40), (5, 60)):
-        rng = np.random.default_rng(100 * k + snr)
-        X = np.zeros((trials, Phi.shape[1]))
-        for x in X:
-            shares = rng.dirichlet(np.ones(k))
-            while shares.min() < 0.05:
-                shares = rng.dirichlet(np.ones(k))
-            x[rng.choice(len(x), k, replace=False)] = shares
-        clean = X @ Phi.T
-        sigma = np.sqrt(np.mean(clean**2)) * 10 ** (-snr / 20)
-        Y = clean + sigma * rng.standard_normal(clean.shape)
-        row = {"k": k, "snr": snr, "found": {}, "seconds": {}}
-        for name, sign in (("free", False), ("positive", True)):
+        rng = np.random.default_rng([2026, k, snr])
+        _, others, _, _ = mixtures(rng, 60, k, Phi, snr)
+        X, Y, scale, sigma = mixtures(rng, trials, k, Phi, snr)
+        weight = 100.0 * sigma  # one more measurement, nearly exact: abundances sum to one
+        sum_Phi, sum_Y = np.vstack([Phi, np.full(Phi.shape[1], weight)]), np.hstack([Y, weight * scale])
+        models = {
+            "free": ms.SparseRecoverer(Phi, noise=sigma),
+            "positive": ms.SparseRecoverer(Phi, noise=sigma, positive=True),
+            "positive, after fit to 60 others": ms.SparseRecoverer(Phi, noise=sigma, positive=True).fit(others),
+            "positive, sum of one": ms.SparseRecoverer(sum_Phi, noise=sigma, positive=True),
+        }
+        row = {"k": k, "snr": snr, "found": {}, "seconds": {}, "confidence": {}, "credible sets that hold a part": {}}
+        for name, model in models.items():
             begin = time.process_time()
-            result = ms.SparseRecoverer(Phi, noise=sigma, positive=sign).recover(Y)
+            result = model.recover(sum_Y if "sum" in name else Y)
             row["seconds"][name] = (time.process_time() - begin) / trials
             row["found"][name] = share_found(X, result)
-            row[f"confidence, {name}"] = float(result.confidence.mean())
-        weight = 100.0 * sigma  # one more measurement, nearly exact: abundances sum to one
-        sum_Phi, sum_Y = np.vstack([Phi, np.full(Phi.shape[1], weight)]), np.hstack([Y, np.full((trials, 1), weight)])
-        result = ms.SparseRecoverer(sum_Phi, noise=sigma, positive=True).recover(sum_Y)
-        row["found"]["positive, sum of one"] = share_found(X, result)
+            row["confidence"][name] = float(result.confidence.mean())
+            sets = [X[i, list(c.atoms)].any() for i in range(trials) for c in result.credible_sets(i)]
+            row["credible sets that hold a part"][name] = float(np.mean(sets))
         nnls_answer = ms.solve(Phi, Y, method="nnls", noise=sigma)
         row["found"]["nnls, k largest"] = ms.metrics.strict_accuracy(X, nnls_answer.scores)
         rows.append(row)

@@ -52,17 +52,17 @@ def spectra(results: dict[str, Any]) -> str:
     rows = [
         [
             f"{row['k']} minerals, {row['snr']} dB",
-            *(f"{row['found'][name]:.2f}" for name in names),
-            f"{row['confidence, positive']:.2f}",
+            *(f"{row['found'][name]:.3f}" for name in names),
+            *(f"{row['confidence'][name]:.2f}" for name in list(row["confidence"])[1:3]),
         ]
         for row in part["rows"]
     ]
     about = (
         f"Share of {part['signals']} mixtures whose minerals are exactly right: 240 spectra of the USGS library, 224 "
-        "bands, Dirichlet abundances of at least .05; σ relative to the root mean square of all mixtures. NNLS is told "
+        "bands, Dirichlet abundances of at least .05; σ relative to the root mean square of a mixture. NNLS is told "
         f"how many minerals there are. `{part['command']}`."
     )
-    return f"{table(['', *names, 'mean confidence, positive'], rows)}\n\n{about}"
+    return f"{table(['', *names, 'mean confidence, positive', 'after fit'], rows)}\n\n{about}"
 
 
 def meg(results: dict[str, Any]) -> str:
