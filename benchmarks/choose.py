@@ -1,4 +1,4 @@
-"""Which method for which problem: every method on six kinds of problem, for the decision table of the documentation.
+"""Which method for which problem: every method on eight kinds of problem, for the decision table of the documentation.
 
 ``python benchmarks/choose.py`` writes benchmarks/results/choose.json; ``python docs/fill.py`` puts it into the page.
 """
@@ -16,7 +16,7 @@ from maxsparse._core.atomic import atomic_write
 
 SIGNALS, SEED = 100, 0
 OUT = Path(__file__).parent / "results" / "choose.json"
-METHODS = ("omp", "subspace_pursuit", "iht", "l1", "reweighted_l1", "sbl")
+METHODS = ("omp", "subspace_pursuit", "iht", "l1", "reweighted_l1", "sbl", "vamp")
 OURS = "SparseRecoverer"
 
 
@@ -31,6 +31,8 @@ def problems():
     yield "coherent, less sparse (decaying 20×100, d = 7)", coherent, 7, None
     yield "clusters of similar atoms (32×64, d = 6)", clustered, 6, None
     yield "noise, 30 dB (gaussian 32×64, d = 6)", incoherent, 6, 30.0
+    yield "noise, 15 dB (gaussian 64×256, d = 8)", ms.dictionaries.gaussian(64, 256, rng=SEED), 8, 15.0
+    yield "noise, 40 dB, coherent (decaying 20×100, d = 3)", coherent, 3, 40.0
 
 
 def measure(Phi, d, snr_db):

@@ -403,7 +403,12 @@ def test_a_verdict_is_one_line_with_a_table_behind_it():
 @pytest.mark.parametrize(
     ("name", "measures", "where", "claims"),
     [
-        ("noise", ("recall", "error"), {"kind": "decaying", "decibels": 30}, {"recall", "error"}),
+        (
+            "noise",
+            ("recall", "error", "exact", "confidence"),
+            {"kind": "decaying", "decibels": 30},
+            {"recall", "error"},
+        ),
         ("scale", ("strict",), {"n": 8, "share": 0.2}, {"behind"}),
     ],
 )
@@ -417,8 +422,17 @@ def test_one_rival_is_not_all_of_them(name, measures, where, claims):
             if method != missing
         )
         untested = {v.claim.key for v in experiment.judge(experiment.presets["smoke"], data) if v.verdict == "untested"}
-        compared = missing is not None and (name == "scale" or missing in ("sbl", "l1"))
+        compared = missing is not None and (name == "scale" or missing in ("sbl", "l1", "vamp"))
         assert untested & claims == (claims if compared else set())
+
+
+@pytest.mark.parametrize(("confidence", "verdict"), [(0.62, "holds"), (0.7, "does not hold"), (0.5, "does not hold")])
+def test_confidence_is_compared_with_the_share_that_is_right(confidence, verdict):
+    experiment = experiments.get("noise")
+    at = {"method": "recoverer", "seed": 0, "kind": "decaying", "decibels": 30}
+    data = Data([Record(at, {"recall": 0.8, "error": 0.1, "exact": 0.6, "confidence": confidence})])
+    found = {v.claim.key: v.verdict for v in experiment.judge(experiment.presets["smoke"], data)}
+    assert found == {"recall": "untested", "error": "untested", "confidence": verdict}
 
 
 def test_a_tie_outperforms_nothing():

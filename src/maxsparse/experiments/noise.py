@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._core.registry import EXPERIMENTS
@@ -17,11 +18,14 @@ from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, 
 from maxsparse.experiments.methods import Problem
 from maxsparse.experiments.recipes import Recipe
 from maxsparse.experiments.training_plans import Training
+from maxsparse.recovery import Recovery
 from maxsparse.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+RIVALS = ("sbl", "l1", "vamp")
+CALIBRATED = 0.05  # difference of mean confidence and share of right answers
 KINDS = {"decaying": dictionaries.decaying, "gaussian": dictionaries.gaussian}
 
 
@@ -34,13 +38,16 @@ class Noise(Experiment):
         "The problem of experiment basic and one with gaussian atoms, d nonzeros, white noise of one level for all "
         "signals of a point: 20 log10 of the root mean square of y over that of the noise. Every method but the "
         "residual network is given the level; whitening is regularised by it. The residual network is the one of "
-        "experiment basic, trained without noise. Recall is the share of the support among the d largest scores."
+        "experiment basic, trained without noise. Recall is the share of the support among the d largest scores; those "
+        "of SparseRecoverer are the probabilities of atoms, and its coefficients the posterior mean. No method but "
+        "SparseRecoverer says itself which atoms are the support, and how sure that is."
     )
     claims = (
-        Claim("recall", "SparseRecoverer finds at least as much of the support as SBL and ℓ1.", "this project"),
-        Claim("error", "Its coefficients are closer to the true ones than those of SBL and ℓ1.", "this project"),
+        Claim("recall", "SparseRecoverer finds at least as much of the support as SBL, ℓ1 and VAMP.", "this project"),
+        Claim("error", "Its mean is closer to the true coefficients than SBL, ℓ1 and VAMP.", "this project"),
+        Claim("confidence", "Its confidence is the share of supports that are exactly right.", "this project"),
     )
-    methods = ("omp", "l1", "sbl", "omp-whitened", "sbl-whitened", "residual", "recoverer")
+    methods = ("omp", "l1", "sbl", "omp-whitened", "sbl-whitened", "vamp", "residual", "recoverer")
     presets = {  # noqa: RUF012  # read only
         "smoke": sizes("smoke", kinds=["decaying"], d=2, decibels=[30]),
         "laptop": sizes("laptop", N=150, kinds=["decaying", "gaussian"], d=4, decibels=[10, 20, 30, 40, 50, 60]),
@@ -79,14 +86,17 @@ class Noise(Experiment):
         if not method.applies(problem):
             return []
         answer = method.recover(problem, Y)
-        scores = answer.scores if isinstance(answer, Result) else np.asarray(answer)
+        scores, coef = _judged(answer)
         values = {
             "strict": metrics.strict_accuracy(X, scores),
             "recall": metrics.recall(X, scores),
             "loose": metrics.loose_accuracy(X, scores, n),
         }
-        if isinstance(answer, Result):
-            values["error"] = float(metrics.normalised_error(X, answer.coef).mean())
+        if coef is not None:
+            values["error"] = float(metrics.normalised_error(X, coef).mean())
+        if isinstance(answer, Recovery):
+            values["exact"] = float((answer.support == (X != 0)).all(axis=1).mean())
+            values["confidence"] = float(answer.confidence.mean())
         return [Record(task, values)]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
@@ -117,13 +127,38 @@ class Noise(Experiment):
                 ]
                 header = ["dB", *map(str, settings["decibels"])]
                 found.append(Table(f"{measure}-{kind}", f"{title}, {kind} dictionary", header, rows))
+            own = data.select(kind=kind, method="recoverer")
+            if own.values("exact").size:
+                rows = [
+                    [name, *(_cell(own.mean(key, decibels=v)) for v in settings["decibels"])]
+                    for key, name in (("exact", "supports exactly right"), ("confidence", "mean confidence"))
+                ]
+                title = f"Support and confidence of SparseRecoverer, {kind} dictionary"
+                found.append(Table(f"confidence-{kind}", title, ["dB", *map(str, settings["decibels"])], rows))
         return found
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Count the points at which the recoverer is not behind, by more than two standard errors for recall."""
+        return [*self._compare(settings, data), self._calibration(settings, data)]
+
+    def _calibration(self, settings: dict[str, Any], data: Data) -> Verdict:
+        """Compare confidence with the share of exact supports."""
+        if untested := self.untested("confidence", data, ("recoverer",)):
+            return untested
+        gaps = {
+            (kind, level): data.mean("confidence", **at) - data.mean("exact", **at)
+            for kind in data.unique("kind")
+            for level in settings["decibels"]
+            for at in ({"kind": kind, "decibels": level, "method": "recoverer"},)
+        }
+        (kind, level), worst = max(gaps.items(), key=lambda item: abs(item[1]))
+        measured = f"Largest difference {worst:+.3f}, on {kind} at {level} dB; every signal is judged by itself."
+        return self.verdict("confidence", measured, abs(worst) <= CALIBRATED)
+
+    def _compare(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         verdicts = []
         for key, sign in (("recall", 1.0), ("error", -1.0)):
-            if untested := self.untested(key, data, ("recoverer", "sbl", "l1")):
+            if untested := self.untested(key, data, ("recoverer", *RIVALS)):
                 verdicts.append(untested)
                 continue
             worse, total = [], 0
@@ -131,7 +166,7 @@ class Noise(Experiment):
                 for level in settings["decibels"]:
                     at = {"kind": kind, "decibels": level}
                     own = data.values(key, method="recoverer", **at)
-                    for rival in ("sbl", "l1"):
+                    for rival in RIVALS:
                         other = data.values(key, method=rival, **at)
                         if not own.size or own.size != other.size:
                             continue
@@ -154,6 +189,14 @@ def _training(settings: dict[str, Any], task: dict[str, Any]) -> Training | None
         return None
     found, d = settings["sparsities"], settings["d"]
     return Training(settings["training"], settings["n"], settings["m"], task["seed"], d, (min(found), max(found)))
+
+
+def _judged(answer: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return the scores and the coefficients by which an answer is judged."""
+    if isinstance(answer, Recovery):
+        unlisted = 1e-6 / (1.0 + np.exp(-np.clip(answer.scores, -30.0, 30.0)))  # the order of improbable atoms
+        return answer.inclusion + unlisted, answer.mean
+    return (answer.scores, answer.coef) if isinstance(answer, Result) else (np.asarray(answer), None)
 
 
 def _cell(value: float) -> str:
