@@ -134,6 +134,19 @@ def test_a_cube_is_unmixed_in_parts(library, mixed, tmp_path):
     assert (tmp_path / "maps" / "names.txt").read_text().split("\n") == list(library.names)
 
 
+def test_a_cube_of_dask_on_the_workers_of_a_scheduler(library, mixed, tmp_path):
+    da = pytest.importorskip("dask.array")
+    distributed = pytest.importorskip("distributed")
+    cube = np.stack([mixed[1], mixed[1][::-1], np.zeros((4, 60))])  # (3, 4, 60)
+    options = {"wavelength": library.wavelength, "block": 4}
+    here = unmix_cube(library, cube, tmp_path / "here", **options)
+    local = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+        there = unmix_cube(library, da.from_array(cube, chunks=2), tmp_path / "there", scheduler=client, **options)
+    np.testing.assert_array_equal(there.abundance, here.abundance)
+    np.testing.assert_array_equal(there.confidence, here.confidence)
+
+
 @pytest.fixture(scope="module")
 def report(found, tmp_path_factory):
     return found.report(tmp_path_factory.mktemp("report") / "new")

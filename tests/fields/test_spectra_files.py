@@ -1,12 +1,14 @@
 """Readers of spectra: every format against what was written, and hostile files that end in clear errors."""
 
 import contextlib
+import sys
 
 import numpy as np
 import pytest
 import scipy.io
 
 from maxsparse.fields.spectra import Spectra, open_cube, read_spectra
+from maxsparse.files._guard import in_child
 
 Y = [1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 0.0, -1.0, -2.0, -3.0]
 # The example of the standard, in all of its forms; every line begins with x.
@@ -126,6 +128,20 @@ def test_arrays_with_bands_as_rows(tmp_path, library):
         np.testing.assert_array_equal(found.values, library.values)
         np.testing.assert_allclose(found.wavelength, library.wavelength)
     assert read_spectra(tmp_path / "a.npz").names == library.names
+    for names in (np.array(library.names, dtype=object), np.array(library.names)):  # a cell array, rows of text
+        scipy.io.savemat(tmp_path / "b.mat", {**stored, "names": names})
+        assert read_spectra(tmp_path / "b.mat").names == library.names
+    for names in (np.arange(10), np.array([["a"], [3]] * 5, dtype=object)):
+        scipy.io.savemat(tmp_path / "b.mat", {**stored, "names": names})
+        with pytest.raises(ValueError, match=r"b\.mat.*its array 'names' .*text"):
+            read_spectra(tmp_path / "b.mat")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is limited on Linux only")
+def test_a_parser_of_names_has_little_memory():
+    with pytest.raises(ValueError, match=r"allocate|emory|crashed"):
+        in_child(lambda: np.ones(2**28), most=2**28)
+    assert in_child(lambda: np.ones(3), most=2**28).tolist() == [1, 1, 1]
 
 
 def test_envi(tmp_path, library):

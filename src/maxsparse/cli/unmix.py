@@ -26,6 +26,9 @@ def unmix(
     gain: Annotated[int, typer.Option(help="Degree of a polynomial that may multiply a spectrum.")] = 0,
     shift: Annotated[bool, typer.Option("--shift", help="Wavelengths may be shifted by a fraction of a band.")] = False,
     budget: Annotated[str, typer.Option(help="Search effort: none, fast, normal or thorough.")] = "normal",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="For --cube: unmix on the workers of this dask scheduler.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find which materials of a library are in spectra, and how much of each.
@@ -39,11 +42,13 @@ def unmix(
     pure = front.read_spectra(library)
     options: dict[str, Any] = {"noise": _noise(noise), "baseline": baseline, "gain": gain, "shift": shift}
     options |= {"budget": budget, "progress": True}
+    if scheduler is not None and not cube:
+        raise typer.BadParameter("is for images: add --cube", param_hint="--scheduler")
     if cube:
         _, wavelength = front.open_cube(spectra)
         bands = None if bad is None else _bands(bad)
         own = None if wavelength is not None or pure.wavelength is None else pure.wavelength
-        maps = front.unmix_cube(pure, spectra, output, wavelength=own, bad_bands=bands, **options)
+        maps = front.unmix_cube(pure, spectra, output, wavelength=own, bad_bands=bands, scheduler=scheduler, **options)
         names = [maps.names[j] for j in maps.strongest()]
         if as_json:
             print_json({"output": str(output), "shape": list(maps.abundance.shape), "strongest": names})

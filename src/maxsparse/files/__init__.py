@@ -18,6 +18,7 @@ MAT_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in (
 # do not.
 UNPACKED_RATIO = 200
 SMALL = 64 * 2**20
+MOST_FOR_NAMES = 2**30  # bytes that the parser of texts may take
 MEMORY_LIMIT = 2**33  # bytes of an array read into memory
 
 
@@ -122,6 +123,43 @@ def _parse_mat(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[
         return np.asarray(scipy.io.loadmat(content, variable_names=[name])[name])  # type: ignore[arg-type]
     except NotImplementedError as error:
         raise ValueError("MATLAB 7.3 files are not supported; save with -v7") from error
+
+
+def read_mat_names(path: str | os.PathLike[str], key: str = "names") -> list[str] | None:
+    """Read texts from a .mat file: a cell array of texts, or the rows of a text array; None if there is no `key`.
+
+    Parameters
+    ----------
+    path : path of the file
+    key : name of the array
+
+    Returns
+    -------
+    names : list of str, or None
+    """
+    import scipy.io  # noqa: F401  # before the fork
+
+    from maxsparse.files._guard import in_child
+
+    found = in_child(lambda: _parse_mat_names(Path(path), key), most=MOST_FOR_NAMES)
+    return None if found.dtype.kind != "U" else [str(name).strip() for name in found.tolist()]
+
+
+def _parse_mat_names(path: Path, key: str) -> NDArray[Any]:
+    import scipy.io
+
+    content = BytesIO(path.read_bytes())
+    kinds = {name: kind for name, _, kind in scipy.io.whosmat(content)}  # type: ignore[arg-type]
+    if key not in kinds:
+        return np.empty(0)
+    if kinds[key] not in ("char", "cell"):
+        raise ValueError(f"its array {key!r} is of class {kinds[key]!r}, not text")
+    content.seek(0)
+    found = np.asarray(scipy.io.loadmat(content, variable_names=[key])[key]).ravel()  # type: ignore[arg-type]
+    texts = [np.asarray(cell).ravel() for cell in found]
+    if not all(text.dtype.kind == "U" and text.size <= 1 for text in texts):
+        raise ValueError(f"its array {key!r} holds something else than texts")
+    return np.array(["".join(text) for text in texts], dtype=np.str_)
 
 
 def _read_csv(path: Path, key: str | None, prefer: tuple[str, ...]) -> NDArray[Any]:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def in_child(parse: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+def in_child(parse: Callable[[], NDArray[Any]], most: int | None = None) -> NDArray[Any]:
     """Return ``parse()``, run in a forked process; an error or a crash there raises ValueError.
 
-    Without fork (Windows), it runs in this process.
+    `most` limits the bytes that the process may take beyond what this one has, on Linux. Without fork (Windows), it
+    runs in this process.
     """
     if not hasattr(os, "fork"):
         return parse()
@@ -23,6 +24,7 @@ def in_child(parse: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     child = os.fork()
     if child == 0:
         os.close(receiving)
+        _limit(most)
         _answer(parse, sending)
     os.close(sending)
     with os.fdopen(receiving, "rb") as stream:
@@ -33,6 +35,19 @@ def in_child(parse: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     if answer[:1] == b"-":
         raise ValueError(answer[1:].decode(errors="replace"))
     return np.asarray(np.lib.format.read_array(BytesIO(answer[1:]), allow_pickle=False))
+
+
+def _limit(most: int | None) -> None:
+    """Let this process take at most so many bytes more, where the system can."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", "rb") as stream:
+            data = int(stream.read().split()[5]) * resource.getpagesize()
+        if most is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (data + most, data + most))
+    except (ImportError, OSError, ValueError):
+        return
 
 
 def _answer(parse: Callable[[], NDArray[Any]], sending: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.atomic import atomic_write
+from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse._core.validation import check_integer
 from maxsparse.fields.spectra.readers import open_cube
@@ -21,6 +24,8 @@ from maxsparse.fields.spectra.unmix import unmix
 __all__ = ["CubeMaps", "unmix_cube"]
 
 BLOCK = 2000  # pixels that are unmixed at a time
+CONNECT_SECONDS = 20
+ONE_AT_A_TIME = threading.Lock()  # on a worker of several threads: compiled loops have their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +91,7 @@ def unmix_cube(
     bad_bands: Iterable[int] | None = None,
     block: int = BLOCK,
     progress: bool = False,
+    scheduler: Any = None,
     **options: Any,
 ) -> CubeMaps:
     """Unmix every pixel of an image and write maps: abundance.npy, confidence.npy, names.txt and maps.png.
@@ -94,7 +100,7 @@ def unmix_cube(
     ----------
     library : Spectra
     cube : str, path or array-like of shape (rows, columns, bands)
-        ENVI header or .npy file; or an array, on disk or in memory.
+        ENVI header or .npy file; or an array, on disk, in memory, or of dask.
     folder : str or path
         Made if it does not exist.
     wavelength : array-like of shape (bands,) or None, default=None
@@ -105,6 +111,9 @@ def unmix_cube(
         Pixels in memory at a time.
     progress : bool, default=False
         Show a progress bar on a terminal.
+    scheduler : str, distributed.Client or None, default=None
+        Unmix on the workers of this dask scheduler, such as ``"tcp://host:8786"``. This process reads the image and
+        writes the maps; two blocks per thread of the workers are in progress at a time.
     **options
         Of :func:`unmix`: ``noise=``, ``baseline=``, ``budget=``, …
 
@@ -127,18 +136,12 @@ def unmix_cube(
     confidence = np.lib.format.open_memmap(target / "confidence.npy", mode="w+", dtype=np.float32, shape=shape[:2])
     rows = max(1, check_integer(block, "block", low=1) // width)
     bad = None if bad_bands is None else np.asarray(list(bad_bands), dtype=int)
-    for start in track(range(0, height, rows), "unmix", progress):
-        pixels = np.array(given[start : start + rows], dtype=np.float64)
-        flat = pixels.reshape(-1, pixels.shape[2])
-        compared = flat if bad is None else np.delete(flat, bad, axis=1)
-        good = np.isfinite(compared).all(axis=1) & (compared != 0).any(axis=1)
-        found = np.full((len(flat), len(library)), np.nan, dtype=np.float32)
-        sure = np.zeros(len(flat), dtype=np.float32)
-        if good.any():
-            result = unmix(library, Spectra(np.nan_to_num(flat[good]), axis), bad_bands=bad, **options)
-            found[good], sure[good] = result.abundance, result.confidence
-        abundance[start : start + rows] = found.reshape(*pixels.shape[:2], -1)
-        confidence[start : start + rows] = sure.reshape(pixels.shape[:2])
+    work = _Work(library, axis, bad, options)
+    starts = range(0, height, rows)
+    blocks = (np.array(given[start : start + rows], dtype=np.float64) for start in starts)
+    answers = map(work, blocks) if scheduler is None else _on_workers(scheduler, work, blocks)
+    for start, (found, sure) in zip(track(starts, "unmix", progress), answers, strict=True):
+        abundance[start : start + rows], confidence[start : start + rows] = found, sure
     abundance.flush()
     confidence.flush()
     with atomic_write(target / "names.txt") as stream:
@@ -147,3 +150,54 @@ def unmix_cube(
     with atomic_write(target / "maps.png") as stream:
         maps.plot().savefig(stream, format="png", dpi=110)
     return maps
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What is done with every block of pixels."""
+
+    library: Spectra
+    wavelength: Any
+    bad: NDArray[np.intp] | None
+    options: dict[str, Any]
+
+    def __call__(self, pixels: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return abundances (rows, columns, m) and confidences (rows, columns) of pixels (rows, columns, bands)."""
+        flat = pixels.reshape(-1, pixels.shape[2])
+        compared = flat if self.bad is None else np.delete(flat, self.bad, axis=1)
+        good = np.isfinite(compared).all(axis=1) & (compared != 0).any(axis=1)
+        found = np.full((len(flat), len(self.library)), np.nan, dtype=np.float32)
+        sure = np.zeros(len(flat), dtype=np.float32)
+        if good.any():
+            spectra = Spectra(np.nan_to_num(flat[good]), self.wavelength)
+            result = unmix(self.library, spectra, bad_bands=self.bad, **self.options)
+            found[good], sure[good] = result.abundance, result.confidence
+        return found.reshape(*pixels.shape[:2], -1), sure.reshape(pixels.shape[:2])
+
+
+def _run(work: _Work, pixels: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    with ONE_AT_A_TIME:
+        return work(pixels)
+
+
+def _on_workers(
+    scheduler: Any, work: _Work, blocks: Iterable[NDArray[np.float64]]
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Yield the answers of blocks, in their order, from the workers of a scheduler."""
+    with needs("unmixing on a cluster"):
+        import distributed
+    own = isinstance(scheduler, str)
+    client = distributed.Client(scheduler, timeout=CONNECT_SECONDS) if own else scheduler
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        sent, under_way = client.scatter(work, broadcast=True), deque[Any]()
+        for pixels in blocks:
+            # As a future of its own: in a task's arguments a block would stay with the scheduler.
+            under_way.append(client.submit(_run, sent, client.scatter(pixels), pure=False))
+            if len(under_way) >= 2 * max(1, sum(client.nthreads().values())):
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        if own:
+            client.close()

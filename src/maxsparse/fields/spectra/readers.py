@@ -35,7 +35,7 @@ def read_spectra(path: str | os.PathLike[str]) -> Spectra:
         ``.hdr``, ``.sli``
             ENVI spectral library (needs the package ``spectral``).
         ``.npz``, ``.mat``
-            Arrays ``spectra``, ``wavelength`` and, in .npz, ``names``.
+            Arrays ``spectra``, ``wavelength`` and ``names``; in .mat, names are a cell array of texts or rows of text.
         ``.npy``
             Spectra as rows.
 
@@ -152,14 +152,13 @@ def _read_arrays(path: Path) -> Spectra:
     if path.suffix.lower() == ".npy":
         return Spectra(files.read_array(path))
     values = files.read_array(path, prefer=("spectra", "Y", "library", "Phi"))
-    wavelength = names = None
+    wavelength = None
     try:
         wavelength = files.read_array(path, "wavelength").ravel()
     except ValueError as error:
         if "no array" not in str(error):
             raise
-    if path.suffix.lower() == ".npz":
-        names = _names_in_npz(path)
+    names = _names_in_npz(path) if path.suffix.lower() == ".npz" else files.read_mat_names(path)
     count = None if wavelength is None else wavelength.size
     if values.ndim == 2 and count is not None and values.shape[0] == count != values.shape[1]:
         values = values.T  # bands are rows, as in most libraries
