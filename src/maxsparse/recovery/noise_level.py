@@ -20,21 +20,12 @@ from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import PATIENCE, SAME, SURE, Pool, Task, climb, draw_start, make_pool, start_from
 from maxsparse.recovery._free import Free, dense_evidence, keep_free, settle_free, start_free
+from maxsparse.recovery._noisy_rows import BEYOND_CHANCE, LARGEST, SHARPNESS, SMALLEST, Signals
 from maxsparse.recovery._probabilities import POOL
 from maxsparse.recovery._sweep import Sweep, make_sweep
 from maxsparse.recovery._tableau import random_below, start_random
 from maxsparse.recovery.law import wide_law
-from maxsparse.recovery.noisy_search import (
-    BEYOND_CHANCE,
-    CLIP,
-    LARGEST,
-    SHARPNESS,
-    SMALLEST,
-    Signals,
-    climbs_of,
-    most_atoms,
-    promising,
-)
+from maxsparse.recovery.noisy_search import CLIP, climbs_of, most_atoms, promising
 
 __all__ = ["LISTED", "Levels", "noise_level", "signal_levels"]
 

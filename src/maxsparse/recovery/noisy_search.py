@@ -17,76 +17,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
-from maxsparse.recovery._climb import Pool, Task, climb, drop_below, keep, search_signal, start_from
 from maxsparse.recovery._dense import Dense, explain_densely
-from maxsparse.recovery._neighbours import Mass
-from maxsparse.recovery._probabilities import KEPT, Slabs, Work, average, make_room
-from maxsparse.recovery._sweep import Sweep
-from maxsparse.recovery._tableau import start_random
+from maxsparse.recovery._noisy_rows import Out, Shared, Signals, search_rows
+from maxsparse.recovery._probabilities import KEPT, Work
 from maxsparse.recovery.law import Law, usual_law
 
-__all__ = ["Candidates", "Signals", "climbs_of", "most_atoms", "noisy_search", "promising"]
+__all__ = ["Candidates", "climbs_of", "most_atoms", "noisy_search", "promising"]
 
 EXPANSIONS = (2, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
 STEPS, STEP_WORK = (60, 200), 2_000_000  # of a chain, likewise
 MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
-SHARPNESS = 0.3  # of the scores that draw the starts
 CLIP = 8.0
-SMALLEST, LARGEST = 0.1, 0.4  # sizes of starts, in units of n
 CLIMB_NANOSECONDS = 5.0  # of one climb, per measurement and atom, on a quiet machine
 MANY = 64  # measurements beyond which a climb, which then goes through more atoms, takes longer in proportion
-LEAST_SLAB = 4.0  # mean square of the coefficients in units of σ²: smaller ones could not be told from noise
-OUT_OF_REACH = 20.0  # nats below the best of what was met, beyond which no other slab makes a support probable
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 RIVAL = 10.0  # nats below the best support at which that of message passing is not worth hearing
 CERTAIN = 1.0 - 1e-9  # of an explanation by few atoms
 DENSE = 0.25  # nonzeros of a dense explanation, in units of n, for the probability of every atom
-BEYOND_CHANCE = 12.0  # nats by which an answer must beat a dense explanation of y
 LEVELS = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2])  # of log σ², around the level that a signal suggests
-
-
-class Shared(NamedTuple):
-    """What all signals of one dictionary share."""
-
-    G: NDArray[np.float64]  # (m, m), QᵀQ
-    prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
-    spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
-    grid: NDArray[np.float64]  # (P, 4): log factors of σ² and δ, ratio μ/τ, log weight
-    slab: float  # δ, or 0 where every signal has its own
-
-
-class Signals(NamedTuple):
-    """What belongs to each of N signals."""
-
-    Z: NDArray[np.float64]  # (N, n)
-    B: NDArray[np.float64]  # (N, m), ZQ
-    energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises QQᵀ
-    odds: NDArray[np.float64]  # (N, m)
-    suggested: NDArray[np.bool_]  # (N, C, m), supports to begin with
-
-
-class Out(NamedTuple):
-    """Where the answers go."""
-
-    value: NDArray[np.float64]  # (N, KEPT), log probability
-    size: NDArray[np.int64]  # (N, KEPT)
-    atoms: NDArray[np.int32]  # (N, KEPT, most + 1)
-    inclusion: NDArray[np.float64]  # (N, m)
-    mean: NDArray[np.float64]  # (N, m)
-    level: NDArray[np.float64]  # (N, 3), σ², δ and the log probability of the signal
-    evidence: NDArray[np.float64]  # (N, P, most + 1) or empty: log evidence by noise level, slab and size
-    starts: NDArray[np.int64]  # (N,)
-    share: NDArray[np.float64]  # (N,), of the probability that was enumerated
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +187,8 @@ def noisy_search(
         np.ones(N),
     )
     # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
-    run = _search_rows if m <= most_atoms(n) else _restricted_rows
-    shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is _search_rows else atoms)
+    run = search_rows if m <= most_atoms(n) else _restricted_rows
+    shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is search_rows else atoms)
     cost = n * min(m, MOST_ATOMS)
     work = Work(
         int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
@@ -343,7 +300,7 @@ def _restricted_rows(
         inclusion, mean = np.zeros((1, count)), np.zeros((1, count))
         views: list[Any] = [array[one] for array in out]
         local = Out(*views)._replace(inclusion=inclusion, mean=mean)
-        _search_rows(0, 1, shared._replace(G=part.T @ part), own, starts, work, seed, local)
+        search_rows(0, 1, shared._replace(G=part.T @ part), own, starts, work, seed, local)
         out.atoms[row] = chosen[out.atoms[row]]
         out.inclusion[row, chosen], out.mean[row, chosen] = inclusion[0], mean[0]
 
@@ -353,103 +310,3 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.intp]:
     ranks = np.empty(len(values), dtype=np.intp)
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
     return ranks
-
-
-@kernel()
-def _search_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, work: Work, seed: np.uint64, out: Out
-) -> None:
-    N, m = signals.B.shape
-    n, most = signals.Z.shape[1], shared.prior.shape[0] - 1
-    room = make_room(m, most, len(shared.grid))
-    s, pool = room.s, room.pool
-    state, soft = np.empty(1, np.uint64), np.empty(m)
-    sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
-    for row in range(piece, N, pieces):
-        start_random(state, seed, signals.Z[row])
-        for j in range(m):
-            soft[j] = SHARPNESS * signals.odds[row, j]
-        task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
-        out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
-        out.level[row, 1] = max(_slab_of(s, pool, task, shared.G), LEAST_SLAB * out.level[row, 0])
-        drop_below(pool, OUT_OF_REACH)
-        slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]
-        slabs = Slabs(n, shared.grid, slab)
-        out.share[row], out.level[row, 2] = average(room, task, shared.G, slabs, work, state, out.evidence[row])
-        _write(room.mass, out, row)
-
-
-@kernel()
-def _make_task(
-    b: NDArray[Any], soft: NDArray[Any], shared: Shared, energy: NDArray[Any], variance: float, slab: float, size: int
-) -> Task:
-    """Set the noise level and the slab; an answer is beyond chance if it beats a dense x of the same power by far."""
-    m, n = b.shape[0], energy.shape[0]
-    share = slab * max(size, 1) / m
-    base, dense = 0.0, BEYOND_CHANCE
-    for i in range(n):
-        total = variance + share * shared.spectrum[i]
-        base -= 0.5 * (math.log(variance) + energy[i] / variance)
-        dense -= 0.5 * (math.log(total) + energy[i] / total)
-    return Task(b, soft, shared.prior, base, variance, slab, 0.0, dense)
-
-
-@kernel()
-def _learn(
-    s: Sweep, pool: Pool, shared: Shared, signals: Signals, soft: NDArray[Any], row: int, variance: float
-) -> Task:
-    """Learn the slab's variance from climbs that begin at the suggested supports; leave these climbs in the pool."""
-    b, energy, suggested = signals.B[row], signals.energy[row], signals.suggested[row]
-    m, most, n = b.shape[0], shared.prior.shape[0] - 1, energy.shape[0]
-    power = np.sum(energy)
-    atoms = np.empty(most + 1, np.int64)
-    slab, size = max(power - n * variance, 0.1 * power, 0.01 * variance) / max(1.0, 0.25 * n), n // 4
-    for _ in range(3):
-        task = _make_task(b, soft, shared, energy, variance, slab, size)
-        pool.filled[0] = 0
-        best = -np.inf
-        for c in range(suggested.shape[0]):
-            k = 0
-            for j in range(m):
-                if suggested[c, j] and k < most:
-                    atoms[k] = j
-                    k += 1
-            value = start_from(s, task, shared.G, atoms, k)
-            keep(pool, s.support, k, value)
-            value = climb(s, task, shared.G, value)
-            keep(pool, s.support, s.size[0], value)
-            if value > best:
-                best, size = value, s.size[0]
-        learned = _slab_of(s, pool, task, shared.G)
-        if abs(math.log(learned / slab)) < 0.2:
-            break
-        slab = learned
-    return task
-
-
-@kernel()
-def _slab_of(s: Sweep, pool: Pool, task: Task, G: NDArray[Any]) -> float:
-    """Return the mean square of the coefficients on the best support: one step of EM, pulled to the present value."""
-    best = 0
-    for c in range(pool.filled[0]):
-        if pool.value[c] > pool.value[best]:
-            best = c
-    start_from(s, task, G, pool.atoms[best], pool.size[best])
-    total = task.slab
-    for a in range(s.size[0]):
-        i = s.support[a]
-        total += s.u[i] * s.u[i] + s.t[i]
-    mean: float = total / (1.0 + s.size[0])
-    return mean
-
-
-@kernel()
-def _write(mass: Mass, out: Out, row: int) -> None:
-    best = mass.best
-    for c in range(best.filled[0]):
-        out.value[row, c], out.size[row, c] = best.value[c], best.size[c]
-        for a in range(best.size[c]):
-            out.atoms[row, c, a] = best.atoms[c, a]
-    for j in range(mass.mean.shape[0]):
-        out.mean[row, j] = mass.mean[j]
-        out.inclusion[row, j] = min(1.0, mass.inclusion[j])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,18 @@ from maxsparse.recovery.law import Law, learn_law, usual_law
 from maxsparse.recovery.noise import Noise
 from maxsparse.recovery.noise_level import Levels, noise_level
 from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
-from maxsparse.recovery.pooled_noise import evidence_by_level
 from maxsparse.recovery.posterior import Posterior
+from maxsparse.recovery.refutation import refute
 from maxsparse.recovery.search import BUDGETS, SearchBudget, search
+from maxsparse.recovery.steps import Found, Look, Suggestions
 from maxsparse.solvers import omp, vamp
 
-__all__ = ["LEAST_FOR_VAMP", "LEAST_MEASUREMENTS", "Found", "Look", "Pipeline", "Scorer"]
+__all__ = ["LEAST_FOR_VAMP", "MOST_FOR_NETWORK", "Pipeline", "Scorer"]
 
 NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
 MOST_IN_TIME = 100_000_000  # n²m; beyond it, passes of the network take seconds per signal
 MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes longer than the search
-LEAST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
-REFUTING_STARTS = 60  # climbs by which a given noise level is checked
-UNLIKELY = 0.5  # difference of log σ between a given level and the learned one, from which on evidence decides
-LARGE = 50_000  # nm, from which on the check costs more than the answer and only doubtful signals get it:
-DOUBTFUL, CROWDED = 1.0, 0.25  # standard deviations of the squared residual, and nonzeros in units of n
-REFUTED = 8.0  # nats by which the learned one must be more probable
 LEARNED_STARTS = 60  # climbs at a level that was learned by a search of its own
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
@@ -59,50 +54,6 @@ class LooksAgain(Protocol):
 
     def again(self, Y: NDArray[np.float64], logits: NDArray[Any], number: int) -> NDArray[Any]:
         """Return scores (N, m) of signals (N, n), given the logits (N, m) of the failed pass."""
-
-
-class Found(NamedTuple):
-    """What the noisy road knows of some signals beyond a support."""
-
-    rows: NDArray[np.intp]  # (N,)
-    inclusion: NDArray[np.float64]  # (N, m)
-    mean: NDArray[np.float64]  # (N, m)
-    posterior: Posterior
-
-    def of(self, chosen: NDArray[np.bool_]) -> Found:
-        """Return some of the signals."""
-        return Found(self.rows[chosen], self.inclusion[chosen], self.mean[chosen], self.posterior[chosen])
-
-    @classmethod
-    def join(cls, parts: list[Found]) -> Found | None:
-        """Put signals behind each other."""
-        if not parts:
-            return None
-        rows, inclusion, mean, posteriors = zip(*parts, strict=True)
-        return cls(np.concatenate(rows), np.concatenate(inclusion), np.concatenate(mean), Posterior.join(posteriors))
-
-
-class Suggestions(NamedTuple):
-    """What other methods say of N signals."""
-
-    scores: NDArray[Any]  # (N, m)
-    supports: tuple[NDArray[np.bool_], ...]  # (N, m) each
-    passed: NDArray[np.float64] | None = None  # (N, m), mean by message passing, NaN where it did not converge;
-    # then the last of `supports` is its own
-
-    def of(self, rows: NDArray[np.intp]) -> Suggestions:
-        """Return what is said of some of the signals."""
-        passed = None if self.passed is None else self.passed[rows]
-        return Suggestions(self.scores[rows], tuple(support[rows] for support in self.supports), passed)
-
-
-class Look(NamedTuple):
-    """How far signals have come on the exact road."""
-
-    scores: NDArray[Any]  # (N, m)
-    X: NDArray[np.float64]  # (N, m)
-    found: NDArray[np.bool_]  # (N,)
-    sets: NDArray[np.int64]  # (N,), that were searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +203,8 @@ class Pipeline:
             rows = np.arange(start, min(len(Y), start + NOISY_PIECE))
             given, own = np.full(len(rows), self.noise.sigma), suggestions.of(rows)
             found = self.weigh(changed, Y[rows], Z[rows], own, given, rows, out)
-            levels, wrong = self._refute(changed, Z[rows], own.scores, out.coef[rows] != 0)
+            options: dict[str, Any] = {"starts": self.starts(changed), "seed": self.seed}
+            levels, wrong = refute(changed, Z[rows], own.scores, out.coef[rows] != 0, self.noise.sigma, **options)
             parts.append(found.of(~wrong))
             if wrong.any():
                 parts.append(self.weigh_learned(changed, Y[rows][wrong], Z[rows][wrong], levels, rows[wrong], out))
@@ -307,36 +259,6 @@ class Pipeline:
         out.iterations[rows] += levels.starts + better.starts
         out.converged[rows] = better.starts < starts
         return found
-
-    def _refute(
-        self, changed: Prepared, Z: FloatArray, scores: NDArray[Any], support: NDArray[np.bool_]
-    ) -> tuple[Levels, NDArray[np.bool_]]:
-        """Return for which signals the given noise level is refuted by a far more probable one, and these levels."""
-        n = changed.shape[0]
-        doubtful = np.flatnonzero(self._doubtful(changed, Z, support) & (n >= LEAST_MEASUREMENTS))
-        Q = changed.Phi / changed.norms
-        options: dict[str, Any] = {"starts": min(REFUTING_STARTS, self.starts(changed)), "seed": self.seed}
-        levels = noise_level(Q, Z[doubtful], scores[doubtful], suggested=support[doubtful, None], **options)
-        learned = np.sqrt(np.maximum(levels.variance, 1e-300))
-        refuted = (levels.variance > 0) & (np.abs(np.log(learned / self.noise.sigma)) > UNLIKELY)
-        for i in np.flatnonzero(refuted):
-            row = doubtful[i]
-            supports = np.concatenate([levels.support[i], support[row : row + 1]])[None]
-            at = evidence_by_level(Q, Z[row : row + 1], supports, np.array([self.noise.sigma, learned[i]]))[0]
-            refuted[i] = at[1] - at[0] > REFUTED
-        wrong = np.zeros(len(Z), dtype=bool)
-        wrong[doubtful[refuted]] = True
-        return levels.of(refuted), wrong
-
-    def _doubtful(self, changed: Prepared, Z: FloatArray, support: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for which signals the given level might be wrong: many nonzeros, or a residual of another size."""
-        n, k = changed.shape[0], np.count_nonzero(support, axis=1)
-        if n * changed.shape[1] < LARGE:
-            return np.ones(len(Z), dtype=bool)
-        X = fit_supports(changed.plain.columns, Z, support)
-        square = (residual_norms(Z, changed.plain.columns, X) / self.noise.sigma) ** 2
-        usual = np.abs(square - (n - k)) < DOUBTFUL * np.sqrt(2.0 * np.maximum(n - k, 1))
-        return np.asarray(~usual | (k > CROWDED * n))
 
     def starts(self, changed: Prepared) -> int:
         """Return the number of climbs that the budget allows."""

@@ -22,8 +22,9 @@ from maxsparse.recovery.block_noise import BlockLevels, learn_levels
 from maxsparse.recovery.block_search import GAUSSIAN, KEPT, SIGNED, BlockCandidates
 from maxsparse.recovery.bounds import noise_radius
 from maxsparse.recovery.law import Law, learn_law
-from maxsparse.recovery.pipeline import LEAST_MEASUREMENTS, MOST_FOR_NETWORK, REFUTED, UNLIKELY
+from maxsparse.recovery.pipeline import MOST_FOR_NETWORK
 from maxsparse.recovery.posterior import Posterior
+from maxsparse.recovery.refutation import LEAST_MEASUREMENTS, REFUTED, UNLIKELY
 from maxsparse.recovery.structured_base import CLIP, LIKELY
 from maxsparse.recovery.structured_exact import ExactRoad
 from maxsparse.solvers import nnls, omp, sbl

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.progress import track
+from maxsparse.recovery._noisy_rows import BEYOND_CHANCE
 from maxsparse.recovery.answers import Recovery
 from maxsparse.recovery.decode import decode_exact
 from maxsparse.recovery.noise_level import LISTED, Levels, noise_level
-from maxsparse.recovery.noisy_search import BEYOND_CHANCE, climbs_of
-from maxsparse.recovery.pipeline import LEAST_FOR_VAMP, LEAST_MEASUREMENTS, Found, Look, Pipeline
+from maxsparse.recovery.noisy_search import climbs_of
+from maxsparse.recovery.pipeline import LEAST_FOR_VAMP, Pipeline
+from maxsparse.recovery.refutation import LEAST_MEASUREMENTS
+from maxsparse.recovery.steps import Found, Look
 from maxsparse.solvers import vamp
 
 __all__ = ["UnknownNoise"]
