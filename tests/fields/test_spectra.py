@@ -51,6 +51,22 @@ def test_materials_that_cannot_be_told_apart_are_named_together(library, mixed):
     assert max(shared.values()) < 0.95
 
 
+@pytest.mark.parametrize("noise", ["auto", 0.003])
+def test_a_sum_of_one_tells_a_dark_material_from_a_little_of_a_bright_one(library, noise):
+    rng = np.random.default_rng(3)
+    dark = 0.5 * library.values[3] + 1e-4 * np.sin(np.arange(60))
+    double = Spectra([*library.values, dark], library.wavelength, [*library.names, "dark d"])
+    Y = 0.6 * dark + 0.4 * library.values[7] + 0.003 * rng.standard_normal((5, 60))
+    free, summed = unmix(double, Y, noise=noise), unmix(double, Y, noise=noise, sum_to_one=True)
+    for i in range(5):
+        assert names_of(summed, i) == {"dark d", "mineral h"}
+        assert sum(material.abundance for material in summed.materials(i)) == pytest.approx(1.0, abs=0.03)
+        (doubtful,) = [material for material in free.materials(i) if material.name != "mineral h"]
+        assert {name for name, _ in doubtful.alternatives} == {"dark d", "mineral d"}
+    with pytest.raises(ValueError, match=r"sum_to_one=True needs gain=0, got gain=1"):
+        unmix(double, Y, gain=1, sum_to_one=True)
+
+
 def test_something_that_is_not_in_the_library(library, mixed):
     bands = library.wavelength
     peak = mixed[1][0] + 0.3 * np.exp(-(((bands - 1300) / 40) ** 2))

@@ -25,6 +25,7 @@ def unmix(
     baseline: Annotated[int, typer.Option(help="Degree of a baseline that may be added; -1 for none.")] = -1,
     gain: Annotated[int, typer.Option(help="Degree of a polynomial that may multiply a spectrum.")] = 0,
     shift: Annotated[bool, typer.Option("--shift", help="Wavelengths may be shifted by a fraction of a band.")] = False,
+    sum_to_one: Annotated[bool, typer.Option("--sum-to-one", help="Abundances sum to one.")] = False,
     budget: Annotated[str, typer.Option(help="Search effort: none, fast, normal or thorough.")] = "normal",
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="For --cube: unmix on the workers of this dask scheduler.")
@@ -41,6 +42,7 @@ def unmix(
 
     pure = front.read_spectra(library)
     options: dict[str, Any] = {"noise": _noise(noise), "baseline": baseline, "gain": gain, "shift": shift}
+    options["sum_to_one"] = sum_to_one
     options |= {"budget": budget, "progress": True}
     if scheduler is not None and not cube:
         raise typer.BadParameter("is for images: add --cube", param_hint="--scheduler")

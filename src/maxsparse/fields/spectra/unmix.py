@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.progress import track
-from maxsparse._core.validation import check_integer, check_number
+from maxsparse._core.validation import check_flag, check_integer, check_number
 from maxsparse.fields.spectra.answer import Unmixing
 from maxsparse.fields.spectra.nuisance import band_noise, complement, nuisance_columns
 from maxsparse.fields.spectra.table import Spectra
 from maxsparse.recovery import CredibleSet, Recovery, SparseRecoverer
 
 __all__ = ["unmix"]
+
+EXACT = 100.0  # one over the standard deviation of the sum of abundances, where it is one
+LEAST_NOISE = 1e-6  # relative to the spectra, for the weight of that sum where spectra are exact
 
 
 def unmix(
@@ -29,6 +32,7 @@ def unmix(
     baseline: int = -1,
     gain: int = 0,
     shift: bool = False,
+    sum_to_one: bool = False,
     budget: int | str = "normal",
     progress: bool = False,
 ) -> Unmixing:
@@ -53,6 +57,9 @@ def unmix(
         Degree of a polynomial of wavelength that may multiply every spectrum; 0: a constant, which abundances absorb.
     shift : bool, default=False
         Whether wavelengths may be shifted by a fraction of a band.
+    sum_to_one : bool, default=False
+        Whether abundances sum to one, up to a hundredth: the library covers all materials, and spectra and library have
+        the same scale. More mixtures are resolved then.
     budget : int or str, default="normal"
         Search effort, see :class:`maxsparse.SparseRecoverer`.
     progress : bool, default=False
@@ -79,6 +86,8 @@ def unmix(
     used = _used_bands(pure, measured, bad_bands)
     baseline = check_integer(baseline, "baseline", low=-1)
     gain = check_integer(gain, "gain", low=0)
+    if check_flag(sum_to_one, "sum_to_one") and gain > 0:
+        raise ValueError(f"sum_to_one=True needs gain=0, got gain={gain}: a gain changes the sum of abundances")
     n = int(used.sum())
     if n < 3 + (baseline + 1) + gain + int(shift):
         raise ValueError(f"only {n} bands are left, too few to tell materials from nuisances")
@@ -88,7 +97,7 @@ def unmix(
     empty = np.flatnonzero(~Phi.any(axis=0))
     if empty.size:
         raise ValueError(f"{pure.names[empty[0]]!r} is zero in all bands that are used; remove it from the library")
-    solver = _Solver(Phi, level, budget, measured.wavelength, used, weight, baseline, gain, shift)
+    solver = _Solver(Phi, level, budget, measured.wavelength, used, weight, baseline, gain, shift, sum_to_one)
     return _collected(pure, measured, used, weight, solver, Y, progress)
 
 
@@ -104,6 +113,7 @@ class _Solver(NamedTuple):
     baseline: int
     gain: int
     shift: bool
+    sum_to_one: bool
 
     @property
     def alone(self) -> bool:
@@ -126,8 +136,18 @@ class _Solver(NamedTuple):
             Phi, Z = np.ascontiguousarray(Q @ Phi), Y @ Q.T
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*duplicate atoms")
-            result = SparseRecoverer(Phi, positive=True, noise=self.noise, budget=self.budget).recover(Z)
+            result = self._recover(Phi, Z)
+            if self.sum_to_one:
+                # One more measurement of the sum, a hundred times as exact as a band; its size follows from the noise.
+                level = max(float(np.median(result.noise)), LEAST_NOISE * float(np.sqrt(np.mean(Z**2))))
+                weight = EXACT * level
+                result = self._recover(
+                    np.vstack([Phi, np.full(Phi.shape[1], weight)]), np.hstack([Z, np.full((len(Z), 1), weight)])
+                )
         return result, columns
+
+    def _recover(self, Phi: NDArray[np.float64], Z: NDArray[np.float64]) -> Recovery:
+        return SparseRecoverer(Phi, positive=True, noise=self.noise, budget=self.budget).recover(Z)
 
 
 def _collected(
