@@ -3,7 +3,8 @@
 ``python benchmarks/remeasure.py basic --methods recoverer`` measures the tasks of SparseRecoverer with this version,
 draws the figures and judges the claims again. ``python benchmarks/remeasure.py clustered --new`` measures the tasks
 that the preset has got since. Other rows stay; results.json says which were measured again or added, and
-``python docs/fill.py`` puts it into the page. Nothing is trained: a method with a network keeps its rows.
+``python docs/fill.py`` puts it into the page. Only networks of stereo are trained: other methods with a network keep
+their rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import maxsparse as ms
 from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.data import Record
 from maxsparse.experiments.journal import fingerprint
+from maxsparse.experiments.recipes import Store, using_store
 from maxsparse.experiments.report import write_report
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -35,15 +37,15 @@ def main():
     experiment, settings = EXPERIMENTS[options.name](), before["settings"]
     if options.new:
         settings = _current(experiment.presets[options.preset], settings)
-    done = [again(experiment, settings, entry, options.methods) for entry in before["tasks"]]
     later = dict(before.get("added", {}))
-    if options.new:
+    with using_store(Store(RESULTS / ".networks")):
+        done = [again(experiment, settings, entry, options.methods) for entry in before["tasks"]]
         known = [task for task, *_ in done]
-        for task in experiment.tasks(settings, experiment.methods):
+        for task in experiment.tasks(settings, experiment.methods) if options.new else ():
             if task not in known and not experiment.recipes(settings, task):
                 key = fingerprint(experiment.name, settings, experiment.depends(task))
                 done.append((task, key, *measured(experiment, settings, task)))
-                later[task.get("kind", task.get("method", ""))] = ms.__version__
+                later[task.get("kind", task.get("scene", task.get("method", "")))] = ms.__version__
     write_report(experiment, options.preset, settings, done, folder, before["command"], before.get("pretrained", ()))
     text = (folder / "results.json").read_text()
     results = json.loads(text)
@@ -79,7 +81,7 @@ def measured(experiment, settings, task):
     """Measure a task; return its records and processor seconds."""
     begun = time.process_time()
     records = experiment.measure(settings, task)
-    print(task, [record.values for record in records], flush=True)
+    print(task, [record.values for record in records if record.values], flush=True)
     return records, round(time.process_time() - begun, 3)
 
 

@@ -329,6 +329,40 @@ def _against(label: str, row: dict[str, Any], residual: dict[str, Any]) -> str:
     return f"- `{label.removesuffix('-unit')}` against `residual`: {'; '.join(words)}."
 
 
+def paper_cost(results: dict[str, Any]) -> str:
+    """Return what the preset paper costs on one core, and an estimate for a GPU."""
+    rows = [
+        [
+            f"`{name}`",
+            str(row["networks"]),
+            f"{row['steps'] / 1e6:.1f}",
+            f"{row['steps per second, one core']:.3g}",
+            f"{row['core days']:.0f}",
+            str(row["operations of a step"]),
+            f"{row['GPU days']:.1f}",
+        ]
+        for name, row in results["networks"].items()
+    ]
+    totals = {key: sum(row[key] for row in results["networks"].values()) for key in ("core days", "GPU days")}
+    header = [
+        "",
+        "networks",
+        "million steps",
+        "steps per second, one core",
+        "core days",
+        "operations of a step",
+        "GPU days",
+    ]
+    about = (
+        f"All networks of the preset `paper`: {totals['core days']:.0f} days of one core at the measured rates, and "
+        f"about {totals['GPU days']:.0f} days of one GPU. The GPU is an estimate: it assumes "
+        f"{results['seconds per operation on a GPU, assumed'] * 1e6:.0f} µs per tensor operation, the time to start "
+        "it, since batches of 250 are too small to fill a GPU. Networks are independent of each other, so that several "
+        f"GPUs divide the time (`--scheduler`). `stereo` has the rate of `residual`. `{results['command']}`."
+    )
+    return f"{table(header, rows)}\n\n{about}"
+
+
 def stereo(results: dict[str, Any]) -> str:
     """Return the mean angular errors of every method on every object, then speed and memory, then other materials."""
     bunny, real, speed = results["bunny"], results["real"], results["speed"]
@@ -524,6 +558,7 @@ BENCHMARK_BLOCKS = {
     "never-seen": ("zero_shot.json", never_seen),
     "solvers": ("solvers.json", solvers),
     "networks": ("networks.json", networks),
+    "paper-cost": ("paper_cost.json", paper_cost),
     "accuracy": ("accuracy.json", accuracy),
     "losses": ("losses.json", recipes),
     "presets": ("presets.json", recipes),

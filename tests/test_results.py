@@ -1,10 +1,14 @@
 """The pages say what the committed results say."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 
 import pytest
+
+from maxsparse import experiments
+from maxsparse._core.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -20,6 +24,22 @@ def load_fill():
 def test_pages_are_filled_from_the_results(page):
     text = page.read_text(encoding="utf-8")
     assert load_fill().filled(text) == text, "run: python docs/fill.py"
+
+
+RESULTS = sorted((ROOT / "results").glob("*/*/results.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_a_verdict_is_one_line_and_a_claim_that_does_not_hold_says_why(path):
+    for claim in json.loads(path.read_text(encoding="utf-8"))["claims"]:
+        assert len(claim["measured"]) < 300, claim["claim"]
+        if claim["verdict"] == "does not hold":
+            assert re.match("This is (a property|hardware|the reproduction|code)", claim["because"]), claim["claim"]
+
+
+def test_every_experiment_has_a_reason_at_hand():
+    for name in (entry.name for entry in EXPERIMENTS.entries() if not entry.outside):
+        assert experiments.get(name).because.startswith("This is "), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

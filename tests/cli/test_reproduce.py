@@ -8,6 +8,9 @@ import sys
 import time
 
 import pytest
+import typer
+
+from maxsparse.cli.reproduce import _outlier_law
 
 PLUG_IN = """
 import time
@@ -43,6 +46,16 @@ def recover(problem, Y):
 
 mine = Method("my-net", "My network", recover, lambda problem: problem.training is not None, recipe)
 """
+
+
+def test_the_law_of_outliers_is_for_stereo():
+    law = _outlier_law("stereo", "1:3", 0.5, None)
+    assert law == {"network": {"outliers": [1, 3], "mean": 0.5}}
+    assert _outlier_law("basic", None, None, None) is None
+    with pytest.raises(typer.BadParameter, match="is for the experiment stereo, not for basic"):
+        _outlier_law("basic", None, 0.5, None)
+    with pytest.raises(typer.BadParameter, match="'1-3' is neither a number nor LOW:HIGH"):
+        _outlier_law("stereo", "1-3", None, None)
 
 
 def command(*arguments):

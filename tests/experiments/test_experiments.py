@@ -67,12 +67,13 @@ def test_stereo_measures_every_method(output):
     outcome = experiments.run("stereo", preset="smoke", output=output)
     results = json.loads((outcome.folder / "results.json").read_text())
     records = [record for task in results["tasks"] for record in task["records"]]
+    records = [record for record in records if "scene" not in record["where"]]
     errors = {(r["where"]["q"], r["where"]["method"]): r["values"]["degrees"] for r in records if r["values"]}
     assert {q for q, _ in errors} == {8, 12}
     for q in (8, 12):  # the ball is glossy: a fit to all readings errs, one that leaves highlights out does not
         assert errors[q, "consensus"] < 0.5 * errors[q, "ls"]
         assert errors[q, "auto"] < errors[q, "ls"]
-    assert {table["name"] for table in results["tables"]} == {"degrees", "seconds", "paper"}
+    assert {table["name"] for table in results["tables"]} == {"degrees", "seconds", "degrees-close", "paper"}
 
 
 def test_stereo_takes_methods_and_seeds_one_by_one(output, tmp_path, monkeypatch):
@@ -81,10 +82,11 @@ def test_stereo_takes_methods_and_seeds_one_by_one(output, tmp_path, monkeypatch
         type(experiment), "presets", {"smoke": {**experiment.presets["smoke"], "lights": [8], "seeds": [0, 1]}}
     )
     outcome = experiments.run("stereo", preset="smoke", methods=["ls", "rnd4"], seeds=[1], output=tmp_path)
-    assert outcome.tasks == 2
+    assert outcome.tasks == 5  # two scenes, and the true normals
     results = json.loads((outcome.folder / "results.json").read_text())
-    assert "Error maps of draw 1" in results["figures"][0]["caption"]
-    assert all("map" not in row["where"] for row in results["summary"])
+    assert [figure["name"] for figure in results["figures"]] == ["stereo", "stereo-0"]
+    assert "error maps of draw 1" in results["figures"][0]["caption"]
+    assert all("map" not in row["where"] and "truth" not in row["where"] for row in results["summary"])
     results = json.loads(
         (experiments.run("stereo", preset="smoke", methods=["ls"], output=tmp_path).folder / "results.json").read_text()
     )
@@ -107,6 +109,46 @@ def test_stereo_goes_with_its_weights_and_with_registered_methods(monkeypatch, t
     assert experiment.depends({"method": "auto"}) != before
     METHODS.register("mine", lambda readings, lights: METHODS["ls"](readings, lights), label="Mine")
     assert experiment.known_methods()[-1] == "mine"
+
+
+def test_stereo_takes_another_law_of_outliers_and_survives_a_divergence(tmp_path, monkeypatch):
+    from maxsparse import training
+    from maxsparse.stereo.methods import network
+
+    train, given = network.train_network, []
+
+    def watched(lights, path, **options):
+        given.append(options)
+        if len(lights) == 12:
+            raise training.DivergenceError("long message", "the loss became nan", 256)
+        train(lights, path, **{**options, "samples": 256})
+
+    monkeypatch.setattr(network, "train_network", watched)
+    law = {"outliers": [1, 3], "mean": 0.5, "variance": 0.01}
+    options = {"preset": "smoke", "methods": ["network"], "output": tmp_path}
+    for _ in range(2):  # the second time the note is read
+        outcome = experiments.run("stereo", **options, changes={"network": law}, fresh=True)
+    assert [{name: each[name] for name in law} for each in given] == [law, law]  # 8 and 12 lights, once each
+    results = json.loads((outcome.folder / "results.json").read_text())
+    assert results["command"].endswith("--outliers 1:3 --mean 0.5 --variance 0.01 --methods network")
+    assert results["settings"]["network"]["mean"] == 0.5
+    of_task = {(t["task"].get("q"), t["task"].get("scene")): t["records"][0] for t in results["tasks"]}
+    assert of_task[8, None]["values"]["degrees"] > 0
+    assert of_task[12, None]["where"]["diverged"].startswith("training diverged: residual: the loss became nan")
+    with pytest.raises(ValueError, match="there is no setting 'networks'; did you mean 'network'"):
+        experiments.run("stereo", **options, changes={"networks": {}})
+
+
+def test_the_computed_scene_is_matt_with_one_highlight():
+    from maxsparse.experiments.stereo_rigs import GLOSS, ROUGHNESS, _glossy
+
+    towards, aside = np.array([0.0, 0.0, 1.0]), np.array([0.6, 0.0, 0.8])
+    normals = np.array([[towards, aside, -towards]])
+    images = _glossy(normals, np.array([towards, [0.0, 0.6, 0.8]]))
+    # Light, normal and camera in one line: GGX is 1/(πα²) there, masking 1, Fresnel's factor one half.
+    assert images[0, 0, 0] == pytest.approx(0.5 + GLOSS * 0.5 / (4.0 * ROUGHNESS**2), rel=1e-6)
+    assert images[1, 0, 1] == pytest.approx(0.5 * 0.64, rel=0.05)  # far from the highlight
+    assert (images[:, 0, 2] == 0.0).all()  # attached shadow
 
 
 def test_stereo_renders_a_draw_once(tmp_path, monkeypatch):

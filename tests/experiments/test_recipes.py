@@ -12,6 +12,7 @@ from maxsparse.experiments.recipes import Diverged, Recipe, Store, current_store
 from maxsparse.experiments.training_plans import NETWORK_METHODS, PLANS, Training
 
 NETWORKS = ("residual", "ista_net", "iht_net", "lstm")
+LONG = [name for name in NETWORK_METHODS if name != "ista-net"]  # the cheapest is resumed in every run of the tests
 RECIPE = Recipe(
     "residual",
     8,
@@ -57,7 +58,13 @@ def test_a_network_is_trained_once(tmp_path, monkeypatch):
 
 
 def test_a_stopped_training_is_resumed_to_the_same_bits(tmp_path, monkeypatch):
-    whole = Store(tmp_path / "whole", "cpu").network(RECIPE)
+    whole, resumed = stopped_and_resumed(RECIPE, tmp_path, monkeypatch)
+    assert equal(resumed, whole)
+
+
+def stopped_and_resumed(recipe, tmp_path, monkeypatch):
+    """Return a network that was trained at once, and the same one trained in two parts."""
+    whole = Store(tmp_path / "whole", "cpu").network(recipe)
     validate, calls = training.run.Run.validate, []
 
     def stop_at_the_second(run):
@@ -69,12 +76,12 @@ def test_a_stopped_training_is_resumed_to_the_same_bits(tmp_path, monkeypatch):
     store = Store(tmp_path / "stopped", "cpu")
     monkeypatch.setattr(training.run.Run, "validate", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
-        store.network(RECIPE)
-    assert store.path(RECIPE).exists()  # the best so far
-    assert not store.has(RECIPE)
+        store.network(recipe)
+    assert store.path(recipe).exists()  # the best so far
+    assert not store.has(recipe)
     monkeypatch.setattr(training.run.Run, "validate", validate)
     monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("began anew"))
-    assert equal(store.network(RECIPE), whole)
+    return whole, store.network(recipe)
 
 
 def test_methods_need_a_store(tmp_path):
@@ -145,7 +152,7 @@ def test_a_training_that_diverges_is_a_row_and_not_the_end(tmp_path, monkeypatch
 @pytest.mark.parametrize("method", NETWORK_METHODS)
 @pytest.mark.parametrize("d", [1, 3, 10])
 def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, method, d):
-    amplitudes = "unit" if method == "lstm" else "uniform"
+    amplitudes = "unit" if NETWORK_METHODS[method][0] == "lstm" else "uniform"
     recipe = Training(PLANS["paper"], 20, 100, 0, d, (1, 10), amplitudes=amplitudes).recipe(method)
     settings = recipe.settings.but(schedule="constant")  # the paper's largest rate, from the first signal to the last
     first = []
@@ -166,6 +173,28 @@ def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, meth
     assert report.finished
     assert report.skipped == 0
     assert first[-1] < first[0]
+
+
+@pytest.mark.parametrize("method", ["ista-net", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
+def test_every_network_of_the_paper_preset_resumes_to_the_same_bits(tmp_path, monkeypatch, method):
+    recipe = Training(PLANS["paper"], 20, 100, 0, 3, (1, 10)).recipe(method)
+    recipe = replace(recipe, samples=2_000, changes={**recipe.changes, "rounds": 4})
+    whole, resumed = stopped_and_resumed(recipe, tmp_path, monkeypatch)
+    assert equal(resumed, whole)
+
+
+def test_recurrent_cells_of_the_day_preset():
+    """GRU and gated feedback are trained like the LSTM, and differ from it in the cell alone."""
+    settings = experiments.get("gated").presets["day"]
+    training = Training(settings["training"], 20, 100, 0, 1, (1, 10), amplitudes="unit")
+    lstm, *others = (training.recipe(name) for name in ("lstm", "gru", "lstm-feedback", "gru-feedback"))
+    assert (lstm.samples, lstm.hyperparameters) == (2_000_000, {"hidden": 425})
+    added = [recipe.hyperparameters.items() - lstm.hyperparameters.items() for recipe in others]
+    assert added == [{("cell", "gru")}, {("feedback", True)}, {("cell", "gru"), ("feedback", True)}]
+    assert all(replace(recipe, hyperparameters=lstm.hyperparameters) == lstm for recipe in others)
+    tasks = experiments.get("gated").tasks(settings, experiments.get("gated").methods)
+    needed = {r.key for task in tasks for r in experiments.get("gated").recipes(settings, task)}
+    assert needed == {recipe.key for recipe in (lstm, *others)}
 
 
 def test_a_network_of_the_zoo_is_used_unless_it_shall_be_trained(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from maxsparse import networks, stereo
 from maxsparse.metrics import angular_error
-from maxsparse.stereo.methods.network import cached_path, network, train_network
+from maxsparse.stereo.methods.network import _gaussian, cached_path, network, train_network
 
 LIGHTS = stereo.hemisphere_lights(8, lowest=0.5, rng=0)
 
@@ -61,3 +61,48 @@ def test_a_training_that_was_stopped_leaves_no_network(tmp_path, monkeypatch):
 
 def test_networks_trained_for_longer_have_a_file_of_their_own():
     assert cached_path(LIGHTS, 1.0) != cached_path(LIGHTS, 10.0) == cached_path(LIGHTS)
+
+
+def test_the_law_of_the_outliers(tmp_path):
+    drawn = _gaussian(0.5, 0.04)(np.random.default_rng(0), 40_000)
+    assert drawn.mean() == pytest.approx(0.5, abs=0.01)
+    assert drawn.std() == pytest.approx(0.2, abs=0.01)
+    assert cached_path(LIGHTS, mean=0.5) != cached_path(LIGHTS) == cached_path(LIGHTS, mean=0.0, variance=0.25)
+    few = {"minutes": None, "samples": 64, "hyperparameters": {"width": 8, "depth": 4}}
+    for wrong, message in (
+        ({"outliers": (1, 6)}, "outliers must be from 1 to 5, got 6"),  # 8 lights leave 5 rows
+        ({"outliers": (0, 2)}, "outliers must be at least 1, got 0"),
+        ({"variance": -1.0}, "variance must be at least 0"),
+        ({"mean": 0.0, "variance": 0.0}, "there would be no outliers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train_network(LIGHTS, tmp_path / "rig.safetensors", **few, **wrong)
+    train_network(LIGHTS, tmp_path / "rig.safetensors", **few, outliers=(1, 3))
+    assert networks.load(tmp_path / "rig.safetensors").about["task"]["sparsity"] == [1, 3]
+
+
+def test_a_kept_training_is_resumed_to_the_same_bits(tmp_path, monkeypatch):
+    from maxsparse import training
+
+    small = training.preset_for("residual", "modern").but(batch_size=32, rounds=4)
+    options = {"minutes": None, "samples": 256, "settings": small, "hyperparameters": {"width": 8, "depth": 4}}
+    options |= {"mean": 0.5, "n_threads": 1, "keep": True}
+    train_network(LIGHTS, tmp_path / "whole.safetensors", **options)
+    validate, calls = training.run.Run.validate, []
+
+    def stop_at_the_second(run):
+        calls.append(run)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        validate(run)
+
+    monkeypatch.setattr(training.run.Run, "validate", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        train_network(LIGHTS, tmp_path / "stopped.safetensors", **options)
+    assert not (tmp_path / "stopped.safetensors").exists()
+    monkeypatch.setattr(training.run.Run, "validate", validate)
+    train_network(LIGHTS, tmp_path / "stopped.safetensors", **options)
+    whole, resumed = (networks.load(tmp_path / f"{name}.safetensors").network for name in ("whole", "stopped"))
+    for (name, a), b in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["stopped.safetensors", "whole.safetensors"]

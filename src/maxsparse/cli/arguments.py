@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,7 @@ __all__ = [
     "open_model",
     "output_path",
     "parse_pairs",
+    "parse_range",
     "parse_sparsity",
     "read_dictionary",
 ]
@@ -105,6 +107,16 @@ def parse_sparsity(text: str | None) -> int | tuple[int, int] | None:
     if len(numbers) not in (1, 2):
         raise typer.BadParameter(f"{text!r} is neither a number nor LOW:HIGH", param_hint="--sparsity")
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+def parse_range(text: str | None, hint: str) -> tuple[int, int] | None:
+    """Read LOW:HIGH, or D for D:D."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)(?::(\d+))?", text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is neither a number nor LOW:HIGH", param_hint=hint)
+    return int(found[1]), int(found[2] or found[1])
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxsparse._core.registry import EXPERIMENTS, unknown
-from maxsparse.cli.arguments import Json, one_of
+from maxsparse.cli.arguments import Json, one_of, parse_range
 from maxsparse.cli.printing import print_json
 from maxsparse.experiments.presets import PRESETS
 
@@ -42,6 +42,14 @@ def reproduce(
     train: Annotated[
         bool, typer.Option("--train", help="Train all networks, including pretrained ones (preset day).")
     ] = False,
+    outliers: Annotated[
+        str | None,
+        typer.Option(help="stereo: numbers of outliers that the network trains on, LOW:HIGH.", show_default=False),
+    ] = None,
+    mean: Annotated[float | None, typer.Option(help="stereo: mean of these outliers; 0.", show_default=False)] = None,
+    variance: Annotated[
+        float | None, typer.Option(help="stereo: variance of these outliers; 0.25.", show_default=False)
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -62,11 +70,13 @@ def reproduce(
         return
     asked = _asked(name, preset, known)
     where: dict[str, Any] = {"preset": preset, "output": output, "jobs": jobs, "scheduler": scheduler, "device": device}
-    chosen = _wanted_seeds(seeds)
+    chosen, changes = _wanted_seeds(seeds), _outlier_law(name, outliers, mean, variance)
     figures = []
     try:
         for each, own in _with_methods(asked, _wanted_methods(methods, asked)):
-            outcome = experiments.run(each, methods=own, seeds=chosen, fresh=fresh, train=train, progress=True, **where)
+            outcome = experiments.run(
+                each, methods=own, seeds=chosen, fresh=fresh, train=train, changes=changes, progress=True, **where
+            )
             figures.append(_figures(each, outcome))
             if not as_json:
                 _print(each, outcome)
@@ -131,6 +141,18 @@ def _wanted_seeds(seeds: str | None) -> list[int] | None:
         return [int(seed) for seed in seeds.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{seeds!r} is not a list of numbers like 0,1,2", param_hint="--seeds") from error
+
+
+def _outlier_law(
+    name: str | None, outliers: str | None, mean: float | None, variance: float | None
+) -> dict[str, Any] | None:
+    """Return the law of the outliers that the network of stereo trains on, as changes of its settings."""
+    law = {"outliers": parse_range(outliers, "--outliers"), "mean": mean, "variance": variance}
+    given = {key: list(value) if isinstance(value, tuple) else value for key, value in law.items() if value is not None}
+    if given and name != "stereo":
+        hint = f"--{next(iter(given))}"
+        raise typer.BadParameter(f"is for the experiment stereo, not for {name}", param_hint=hint)
+    return {"network": given} if given else None
 
 
 def _list(known: list[str]) -> None:

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from maxsparse._core.atomic import atomic_write
 from maxsparse._core.registry import STEREO
-from maxsparse.cli.arguments import Json, check_name, one_of
+from maxsparse.cli.arguments import Json, check_name, one_of, parse_range
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ def estimate(
         typer.Option(help="Train for these lights, once: fine-tunes the network of auto; with network, 10 by default."),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="File of the network that auto or network uses.")] = None,
+    outliers: Annotated[
+        str | None, typer.Option(help="network: numbers of outliers to train on, LOW:HIGH.", show_default=False)
+    ] = None,
+    mean: Annotated[
+        float | None, typer.Option(help="network: mean of the outliers, relative to the brightest reading; 0.")
+    ] = None,
+    variance: Annotated[float | None, typer.Option(help="network: variance of the outliers; 0.25.")] = None,
     lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
     intensities: Annotated[Path | None, typer.Option(help="File of the lights' intensities, one row each.")] = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
@@ -84,7 +91,8 @@ def estimate(
         if not as_json:
             typer.echo(f"{scene!r}")
         check_request(output, K=K, meshes=formats)
-        given = {"minutes": minutes, "model": model}
+        law = {"outliers": parse_range(outliers, "--outliers"), "mean": mean, "variance": variance}
+        given = {"minutes": minutes, "model": model, **law}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         result = stereo.estimate_normals(scene, method, material=material, progress=True, **options)
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)

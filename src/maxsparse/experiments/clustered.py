@@ -54,6 +54,7 @@ class Clustered(Experiment):
         "run there as well, also with x = (1, −1) within one cluster. Without N the atoms are as long as v makes them. "
         "Nested: clusters within clusters, φ = n(v(u + εw) + ε²a)."
     )
+    because = "This is a property: nothing was trained."
     claims = (
         Claim("rip", "δ_3k[Φ] is arbitrarily bad as ε → 0, and W and D cannot lower it once c ≥ n.", "Section 4"),
         Claim("iht", "IHT fails there.", "Section 4"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from maxsparse._core.registry import EXPERIMENTS
-from maxsparse.experiments.curves import Curves, sizes
+from maxsparse.experiments.curves import Curves, reason, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.duels import compare
 from maxsparse.experiments.experiment import Claim, Verdict
@@ -53,4 +53,4 @@ class DataSize(Curves):
             return [self.verdict("more", "Not both amounts were run.", None)]
         names = f"{high / low:g}× training data", "1×"
         measured, higher, table = compare({names: (more, less)}, settings["N"])
-        return [self.verdict("more", measured, higher, table)]
+        return [self.verdict("more", measured, higher, table, reason(settings))]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxsparse._core.registry import EXPERIMENTS
-from maxsparse.experiments.curves import Curves, sizes
+from maxsparse.experiments.curves import Curves, reason, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.experiment import Claim, Table, Verdict
 from maxsparse.experiments.methods import Method
@@ -76,4 +76,4 @@ class Distributions(Curves):
                 rows.append([f"{pair} against {own}", measure, *cells])
         table = Table("stable", "At the d where it costs most", ["", "metric", "d", "mismatched", "matched"], rows)
         measured = f"The wrong law at training costs at most {max(worst):.3f}; up to {STABLE} counts as stable."
-        return [self.verdict("stable", measured, bool(max(worst) <= STABLE), table)]
+        return [self.verdict("stable", measured, bool(max(worst) <= STABLE), table, reason(settings))]

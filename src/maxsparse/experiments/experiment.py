@@ -94,6 +94,7 @@ class Experiment(ABC):
     # Settings by preset; JSON values. "seeds" and "training" reach the measurements only through tasks and recipes.
     presets: ClassVar[dict[str, dict[str, Any]]]
     methods: ClassVar[tuple[str, ...]] = ()  # methods compared by default; () for experiments that compare none
+    because: ClassVar[str] = ""  # why a claim does not hold, where its verdict gives no reason of its own
 
     @property
     def title(self) -> str:
@@ -141,7 +142,7 @@ class Experiment(ABC):
     ) -> Verdict:
         """Build the verdict on a claim; None for untested. `because` is kept where the claim does not hold."""
         found = UNTESTED if holds is None else HOLDS if holds else NOT
-        return Verdict(self.claim(key), measured, found, table, because if found == NOT else "")
+        return Verdict(self.claim(key), measured, found, table, (because or self.because) if found == NOT else "")
 
     def untested(self, key: str, data: Data, methods: Sequence[str]) -> Verdict | None:
         """Build the verdict on a claim if some of its methods were not run; None if all were."""

@@ -223,6 +223,9 @@ NETWORK_LABELS = {
     "ista-net-whitened": "ISTA-Net, whitened",
     "iht-net-whitened": "IHT-Net, whitened",
     "lstm": "LSTM",
+    "gru": "GRU",
+    "lstm-feedback": "LSTM, gated feedback",
+    "gru-feedback": "GRU, gated feedback",
 }
 
 BUILT_IN = {

@@ -33,6 +33,7 @@ class Phase(Experiment):
         "OMP and IHT are given d. Learned SBL means the scores of the bundled network, without training and without "
         "search."
     )
+    because = "This is a property of the methods as they are; nothing was trained for it."
     claims = (
         Claim(
             "l1",

@@ -51,6 +51,7 @@ class RankOne(Experiment):
         "[I, H/√n] plus a rank-one term: two orthonormal bases are twice overcomplete, and constants small enough for "
         "the guarantee can be proved for them."
     )
+    because = "This is a property: constants are exact, and nothing was trained."
     claims = (
         Claim("delta", "If ε is small enough, there is no 3k with δ_3k[Φ] < 1/√32.", "Section 2.2"),
         Claim("fails", "IHT fails to recover x* there.", "Section 2.2"),

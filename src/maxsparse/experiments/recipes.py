@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
     from maxsparse.training import Settings
 
-__all__ = ["Diverged", "Recipe", "Store", "current_store", "using_store"]
+__all__ = ["NOTE", "Diverged", "Recipe", "Store", "current_store", "using_store"]
 
 
 NOTE = "training diverged:"  # start of the note that replaces a network

@@ -37,6 +37,7 @@ class Rip(Experiment):
         "the best closed form; constants are exact, with the best common factor in D, so that shorter atoms alone gain "
         "nothing. Bounds: the certified interval without enumeration against the exact constant."
     )
+    because = "This is a property: constants are exact, and nothing was trained."
     claims = (
         Claim("corollary", "E δ*_3k[Φ] ≤ E δ_3k[Ã], with Ã the matrix A without r rows.", "Corollary 1"),
         Claim("grows", "As Φ grows, δ*_3k[Φ] ≤ δ_3k[Ã] with overwhelming probability.", "Section 3"),

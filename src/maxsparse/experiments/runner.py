@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ def run(
     device: str = "auto",
     fresh: bool = False,
     train: bool = False,
+    changes: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Outcome:
     """Run one experiment and write its report to ``output/preset/name``.
@@ -96,6 +97,9 @@ def run(
         reused. Trained networks are always reused; they are in ``output/.networks``.
     train : bool, default=False
         Train all networks, including pretrained ones.
+    changes : mapping or None, default=None
+        Settings that replace those of the preset; a mapping is merged into the one it replaces, for example
+        ``{"network": {"mean": 0.5}}`` for ``"stereo"``. Give another `output` to keep the results of the preset.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -111,7 +115,7 @@ def run(
     experiment = registry.get(name)
     preset = check_choice(preset, "preset", tuple(PRESETS))
     jobs = check_integer(jobs, "jobs", low=1)
-    settings = experiment.presets[preset]
+    settings = _changed(experiment.presets[preset], changes or {})
     folder = Path(output) / preset / name
     folder.mkdir(parents=True, exist_ok=True)
     usual = _usual_methods(experiment)
@@ -128,7 +132,7 @@ def run(
         for task, records, seconds in on_processes(work, jobs) if scheduler is None else on_cluster(work, scheduler):
             journal.add(task, records, seconds)
         shown = [task for task in known if journal.has(task)]
-        command = f"maxsparse reproduce {name} --preset {preset}" + (" --train" if train else "")
+        command = f"maxsparse reproduce {name} --preset {preset}" + (" --train" if train else "") + _options(changes)
         if shown != experiment.tasks(settings, usual):
             command += f" --methods {','.join(methods)}" if methods else ""
             command += f" --seeds {','.join(map(str, seeds))}" if seeds else ""
@@ -141,6 +145,23 @@ def run(
     finally:
         journal.close(finished)
     return Outcome(folder, verdicts, len(wanted), len(wanted) - len(missing), zoo)
+
+
+def _changed(settings: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    for name in changes:
+        if name not in settings:
+            raise ValueError(unknown("setting", name, settings))
+    merged = {n: {**settings[n], **value} if isinstance(value, Mapping) else value for n, value in changes.items()}
+    return {**settings, **merged}
+
+
+def _options(changes: Mapping[str, Any] | None) -> str:
+    """Return the options of the command line that make these changes."""
+    given = (changes or {}).get("network", {})
+    return "".join(
+        f" --{name} {':'.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in given.items()
+    )
 
 
 def _from_zoo(

@@ -45,6 +45,7 @@ class SharedWeights(Experiment):
         "is learned by gradient descent through the layers from that μ, and its length is chosen like μ. A closed form "
         "needs no learning. Accuracy after many layers on other signals."
     )
+    because = "This is a property: it was counted, and nothing was trained."
     claims = (
         Claim("fixed", "Every x* is a fixed point only if Ψ = I − ΓΦ: k ≥ 2.", "Proposition 1"),
         Claim("alone", "Every x* is a fixed point only if Ψ = I − ΓΦ: k = 1.", "Proposition 1"),

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments.data import Data, Record
-from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict, all_below
-from maxsparse.experiments.recipes import current_store
-from maxsparse.experiments.stereo_maps import WORST, draw_maps, packed
-from maxsparse.experiments.stereo_rigs import photographs, timed, trained_network
+from maxsparse.experiments.experiment import Claim, Experiment, Picture, Table, Verdict
+from maxsparse.experiments.recipes import Store, current_store
+from maxsparse.experiments.stereo_maps import WORST, draw_maps, packed, packed_normals
+from maxsparse.experiments.stereo_rigs import COMPUTED, photographs, timed, trained_network
+from maxsparse.experiments.stereo_verdicts import judge
 from maxsparse.stereo.methods import METHODS
 from maxsparse.stereo.reading_network.store import bundled_path
+
+if TYPE_CHECKING:
+    from maxsparse.stereo import Scene
 
 LABELS = {
     "ls": "LS",
@@ -33,7 +38,8 @@ PAPER = {  # mean degrees that the paper reports for its own Bunny
     "network": {10: 1.48, 20: 1.95, 40: 1.20},
 }
 OTHERS = ("ls", "l1", "sbl", "rnd4")
-BUNNY = {"object": "bunny", "size": 256, "lights": [10, 20, 40]}
+COMPARED = (*PAPER, "network-more")  # on the scene that is close to the paper's
+BUNNY = {"object": "bunny", "scenes": [COMPUTED], "size": 256, "lights": [10, 20, 40]}
 
 
 @EXPERIMENTS.register("stereo", summary="Photometric stereo: shadows and highlights as sparse outliers", order=140)
@@ -43,13 +49,16 @@ class Stereo(Experiment):
     paper = "Section 8 (Practical Application: Photometric Stereo), Table 2 and Figure 6"
     about = (
         "The Stanford Bunny, rendered with cast shadows and highlights under q lights drawn uniformly from a "
-        "hemisphere; each seed is another draw, whose first q lights are used. Mean angular error over the pixels that "
-        "get a normal. The network is the paper's: "
+        "hemisphere; each seed is another draw, whose first q lights are used. Computed: the same normals and lights, "
+        "but readings of a matt surface with one highlight and attached shadows only. Of the scenes tried, LS, ℓ1 and "
+        "SBL come closest to the paper's table there, which the paper's claims are judged on; rows of their own judge "
+        "the rendered one. Mean angular error over the pixels that get a normal. The network is the paper's: "
         "Φ is the projection onto the null space of the lights, the training outliers have random supports and "
-        "gaussian values, and the four readings with the lowest scores give the normal; it is trained for every draw, "
-        "and its runtime is without training. 'auto' is this package's method and needs no training. Runtimes are "
-        "those of the compiled solvers of this package, not of the paper's code."
+        "gaussian values (--outliers, --mean, --variance), and the four readings with the lowest scores give the "
+        "normal; it is trained for every draw, and its runtime is without training. 'auto' is this package's method "
+        "and needs no training. Runtimes are those of the compiled solvers of this package, not of the paper's code."
     )
+    because = "This is the reproduction: scene, outliers and code are not the paper's."
     claims = (
         Claim("hardest", "With q = 10 images the network significantly outperforms the others.", "Section 8.2"),
         Claim("competitive", "For q = 20 and 40 only SBL offers superior results.", "Section 8.2"),
@@ -57,11 +66,15 @@ class Stereo(Experiment):
         Claim("orders", "SBL takes nearly two orders of magnitude longer than the network.", "Section 8.2"),
         Claim("flexible", "A number of inliers that grows with q will likely improve the network.", "Section 8.2"),
         Claim("mismatched", "Mismatched synthetic training data suffice for a quite useful network.", "Section 8.2"),
+        Claim("hardest-rendered", "With q = 10 the same on the rendered scene, in cast shadows.", "beyond the paper"),
+        Claim("competitive-rendered", "For q = 20 and 40 the same on the rendered scene.", "beyond the paper"),
+        Claim("flexible-rendered", "More inliers improve the network on the rendered scene.", "beyond the paper"),
     )
     methods = tuple(LABELS)
     presets = {  # noqa: RUF012  # read only
         "smoke": {
             "object": "ball",
+            "scenes": ["ball"],
             "size": 32,
             "lights": [8, 12],
             "seeds": [0],
@@ -90,22 +103,23 @@ class Stereo(Experiment):
 
     def depends(self, task: dict[str, Any]) -> list[str]:
         """Return the hash of the weights of ``auto``, on which its results depend."""
-        uses = task["method"] == "auto" and bundled_path().is_file()
+        uses = task.get("method") == "auto" and bundled_path().is_file()
         return [hashlib.sha256(bundled_path().read_bytes()).hexdigest()[:16]] if uses else []
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
         """List every method on every draw. Consecutive tasks are different draws: two processes then render two."""
-        return [
-            {"method": method, "q": q, "seed": seed}
-            for method in methods
-            for q in settings["lights"]
-            for seed in settings["seeds"]
-        ]
+        draws = [{"q": q, "seed": seed} for q in settings["lights"] for seed in settings["seeds"]]
+        found: list[dict[str, Any]] = [{"method": method, **draw} for method in methods for draw in draws]
+        for scene in settings["scenes"]:
+            found += [{"method": m, **draw, "scene": scene} for m in methods if m in COMPARED for draw in draws]
+        return found + [{"kind": "truth", "seed": seed} for seed in settings["seeds"]]
 
     def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
         """Run one method on one draw; photographs and networks are stored for the next task."""
         store = current_store()
-        scene = photographs(settings, task["seed"], store.folder).select(range(task["q"]))
+        if task.get("kind") == "truth":  # the same in all scenes; these are the fastest to make
+            return [Record({**task, "truth": packed_normals(_first_scene(settings, task, store))}, {})]
+        scene = photographs(settings, task["seed"], store.folder, task.get("scene")).select(range(task["q"]))
         name, options = task["method"], {}
         if name in ("network", "network-more"):
             model = trained_network(settings, scene.lights, task["seed"], store)
@@ -116,78 +130,55 @@ class Stereo(Experiment):
         return [Record(task, values), Record({**task, "map": packed(result)}, {})]  # type: ignore[arg-type]
 
     def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
-        """Show error maps of the methods, for every q."""
-        labels = _labels(data)
-        seed = min(data.unique("seed"))
-        caption = f"Error maps of draw {seed}: angular error from 0 (dark) to {WORST:g} degrees and more (bright)."
-        size = (1.6 * len(labels), 1.9 * len(settings["lights"]))
-        lights = settings["lights"]
-        return [Picture("stereo", caption, lambda figure: draw_maps(figure, labels, lights, data, seed), size)]
+        """Show true normals and error maps of the methods, for every q."""
+        seed, lights = min(data.unique("seed")), settings["lights"]
+        found = []
+        for name, scene in [("stereo", None), *((f"stereo-{i}", scene) for i, scene in enumerate(settings["scenes"]))]:
+            chosen = data.select(scene=scene)
+            labels = _labels(chosen)
+            if labels:
+                said = f" ({scene})" if scene else ""
+                caption = (
+                    f"True normals (x, y, z as red, green, blue), and error maps of draw {seed}{said}: angular error "
+                    f"from 0 (dark) to {WORST:g} degrees and more (bright)."
+                )
+                shown = Data([*chosen.records, *(r for r in data.records if "truth" in r.where)])
+                size = (1.6 * (1 + len(labels)), 1.9 * len(lights))
+                found.append(
+                    Picture(
+                        name, caption, partial(draw_maps, labels=labels, lights=lights, data=shown, seed=seed), size
+                    )
+                )
+        return found
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
         """Tabulate errors and runtimes as the paper does, next to the paper's errors."""
         draws = len(data.unique("seed"))
         over = f"mean and standard deviation over {draws} draws" if draws > 1 else "one draw"
-        header = ["q", *_labels(data).values()]
-        return [
-            Table("degrees", f"Mean angular error in degrees, {over}", header, _rows(settings, data, "degrees", 2)),
+        main = data.select(scene=None)
+        header = ["q", *_labels(main).values()]
+        tables = [
+            Table("degrees", f"Mean angular error in degrees, {over}", header, _rows(settings, main, "degrees", 2)),
             Table(
-                "seconds", f"Runtime in seconds, without training, {over}", header, _rows(settings, data, "seconds", 3)
-            ),
-            Table(
-                "paper",
-                "The paper's errors in degrees, on its own Bunny",
-                ["q", *(LABELS[m] for m in PAPER)],
-                [[str(q), *(f"{PAPER[m][q]:.2f}" for m in PAPER)] for q in settings["lights"] if q in PAPER["ls"]],
+                "seconds", f"Runtime in seconds, without training, {over}", header, _rows(settings, main, "seconds", 3)
             ),
         ]
+        for scene in settings["scenes"]:
+            chosen = data.select(scene=scene)
+            caption = f"Mean angular error in degrees, {scene}, {over}"
+            rows = _rows(settings, chosen, "degrees", 2)
+            tables.append(Table("degrees-close", caption, ["q", *_labels(chosen).values()], rows))
+        rows = [[str(q), *(f"{PAPER[m][q]:.2f}" for m in PAPER)] for q in settings["lights"] if q in PAPER["ls"]]
+        header = ["q", *(LABELS[m] for m in PAPER)]
+        return [*tables, Table("paper", "The paper's errors in degrees, on its own Bunny", header, rows)]
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare means over draws; "significantly outperforms" must hold in every draw."""
-        few, more = min(settings["lights"]), [q for q in settings["lights"] if q > min(settings["lights"])]
+        return judge(self, settings, data, LABELS, OTHERS)
 
-        def error(method: str, q: int, **where: int) -> float:
-            return data.mean("degrees", method=method, q=q, **where)
 
-        def say(methods: Sequence[str], lights: Sequence[int]) -> str:
-            parts = (f"{LABELS[m]} " + " / ".join(f"{error(m, q):.2f}" for q in lights) for m in methods)
-            return f"Mean degrees at q = {' / '.join(map(str, lights))}: {', '.join(parts)}."
-
-        times = {m: data.mean("seconds", method=m) for m in ("rnd4", "network", "sbl")}
-        lights, seeds = settings["lights"], data.unique("seed")
-        return [
-            self.verdict(
-                "hardest",
-                say(("network", *OTHERS), [few]),
-                all_below(*((error("network", few, seed=s), error(m, few, seed=s)) for m in OTHERS for s in seeds)),
-            ),
-            self.verdict(
-                "competitive",
-                say(("network", *OTHERS), more),
-                all_below(*((error("network", q), error(m, q)) for m in ("ls", "l1", "rnd4") for q in more)),
-            ),
-            self.verdict(
-                "runtime",
-                f"On average the network takes {times['network'] / times['rnd4']:.1f} times as long as Rnd4.",
-                all_below((times["network"], 2.0 * times["rnd4"])),
-            ),
-            self.verdict(
-                "orders",
-                f"SBL takes {times['sbl'] / times['network']:.1f} times as long as the network; SBL is compiled here "
-                "and solves 3×3 systems.",
-                all_below((30.0 * times["network"], times["sbl"])),
-            ),
-            self.verdict(
-                "flexible",
-                say(("network", "network-more", "auto"), more),
-                all_below(*((error("network-more", q), error("network", q)) for q in more)),
-            ),
-            self.verdict(
-                "mismatched",
-                say(("network", "ls", "rnd4"), lights),
-                all_below(*((error("network", q), error(m, q)) for m in ("ls", "rnd4") for q in lights)),
-            ),
-        ]
+def _first_scene(settings: dict[str, Any], task: dict[str, Any], store: Store) -> Scene:
+    return photographs(settings, task["seed"], store.folder, settings["scenes"][0])
 
 
 def _labels(data: Data) -> dict[str, str]:

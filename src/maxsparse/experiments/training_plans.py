@@ -90,6 +90,9 @@ NETWORK_METHODS: dict[str, tuple[str, dict[str, Any], str | None]] = {
     "ista-net-whitened": ("ista_net", {"whiten": True}, None),
     "iht-net-whitened": ("iht_net", {"whiten": True}, None),
     "lstm": ("lstm", {}, None),
+    "gru": ("lstm", {"cell": "gru"}, None),
+    "lstm-feedback": ("lstm", {"feedback": True}, None),
+    "gru-feedback": ("lstm", {"cell": "gru", "feedback": True}, None),
 }
 
 

@@ -34,6 +34,7 @@ class ZeroShot(Experiment):
         "against classical methods on whitened signals. The network was trained on random dictionaries of these kinds "
         "with 8 to 40 rows and at most 200 atoms, not on these. OMP is given the number of nonzeros."
     )
+    because = "This is a property of the methods as they are; nothing was trained for it."
     claims = (
         Claim("sbl", "Its scores are at least as good as those of whitened SBL on every dictionary.", "this project"),
         Claim("others", "They are better than whitened ℓ1 and OMP on average over all dictionaries.", "this project"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +18,7 @@ from numpy.typing import NDArray
 from maxsparse import dictionaries
 from maxsparse._core.registry import STEREO
 from maxsparse._core.threads import over_slices
-from maxsparse._core.validation import FloatArray, check_integer
+from maxsparse._core.validation import FloatArray, check_integer, check_number
 from maxsparse.stereo.fitting.fit import Fit, agreement
 from maxsparse.stereo.fitting.kernels import fit_rows
 from maxsparse.stereo.rig_files import made_once, rig_file
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["network", "train_network"]
 
 INLIERS = 4  # readings that the normal is fitted to
-DEVIATION = 0.5  # of outliers, relative to the pixel's brightest reading
+VARIANCE = 0.25  # of outliers, relative to the square of the pixel's brightest reading
 
 
 @STEREO.register("network", summary="the paper's network, trained for the lights", order=31)
@@ -36,6 +40,9 @@ def network(
     model: str | os.PathLike[str] | None = None,
     minutes: float = 10.0,
     inliers: int = INLIERS,
+    outliers: tuple[int, int] | None = None,
+    mean: float = 0.0,
+    variance: float = VARIANCE,
     device: str = "auto",
 ) -> Fit:
     r"""Fit the normal to the readings least likely to be outliers, four by default.
@@ -55,6 +62,8 @@ def network(
         Time to train, once per rig and training time. A terminal shows the progress.
     inliers : int, default=4
         Number of readings used for the normal; the paper uses 4 for every q.
+    outliers, mean, variance
+        Law of the training outliers, see :func:`train_network`; every law has a network of its own in the cache.
     device : str, default="auto"
         Device for training and inference; ``"auto"`` uses CUDA if available.
 
@@ -69,10 +78,12 @@ def network(
     """
     inliers = check_integer(inliers, "inliers", low=3, high=len(lights))
 
-    def make(path: Path) -> None:
-        train_network(lights, path, minutes=minutes, device=device, progress=True)
+    law = {"outliers": outliers, "mean": mean, "variance": variance}
 
-    path = made_once(cached_path(lights, minutes), make) if model is None else Path(model)
+    def make(path: Path) -> None:
+        train_network(lights, path, **law, minutes=minutes, device=device, progress=True)  # type: ignore[arg-type]
+
+    path = made_once(cached_path(lights, minutes, **law), make) if model is None else Path(model)  # type: ignore[arg-type]
     scored = _load(str(path), path.stat().st_mtime_ns, device)
     Phi = dictionaries.lighting(lights)
     if scored.hyperparameters.get("n") != Phi.shape[0] or scored.hyperparameters.get("m") != Phi.shape[1]:
@@ -98,8 +109,11 @@ def train_network(
     path: str | os.PathLike[str],
     *,
     outliers: tuple[int, int] | None = None,
+    mean: float = 0.0,
+    variance: float = VARIANCE,
     minutes: float | None = 10.0,
     rng: int = 0,
+    keep: bool = False,
     **options: Any,
 ) -> None:
     """Train the paper's network for a rig and write it to a file atomically.
@@ -111,10 +125,15 @@ def train_network(
         File to write.
     outliers : (int, int) or None, default=None
         Range [d1, d2] of the number of outliers, drawn uniformly; None is 1 to q − 4.
+    mean, variance : float, default=0.0 and 0.25
+        Of the gaussian values of the outliers, relative to the pixel's brightest reading.
     minutes : float or None, default=10.0
         Time to train; None if ``samples=`` is among the options.
     rng : int, default=0
         Seed.
+    keep : bool, default=False
+        Keep the state of an interrupted training in a hidden folder next to `path`, from which the next call with the
+        same arguments resumes; with ``samples=`` the result is bitwise identical to that of an uninterrupted one.
     **options
         For :func:`maxsparse.training.fit`, for example ``hyperparameters={"width": 64}`` or ``progress=True``.
 
@@ -126,26 +145,53 @@ def train_network(
     from maxsparse import training
 
     q, target = len(lights), Path(path)
-    low, high = (1, max(1, q - INLIERS)) if outliers is None else outliers
     Phi = dictionaries.lighting(lights)
     # Random outliers cannot be identified if there are as many as rows of Φ, so the support is smaller.
-    sparsity = (low, min(high, Phi.shape[0]))
-    problem: dict[str, Any] = {"sparsity": sparsity, "amplitudes": _gaussian, "rng": rng}
-    with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", dir=target.parent) as folder:
-        made = Path(folder) / target.name
+    low, high = (1, min(max(1, q - INLIERS), Phi.shape[0])) if outliers is None else outliers
+    low = check_integer(low, "outliers", low=1)
+    high = check_integer(high, "outliers", low=low, high=Phi.shape[0])
+    law = _gaussian(check_number(mean, "mean"), check_number(variance, "variance", low=0.0))
+    problem: dict[str, Any] = {"sparsity": (low, high), "amplitudes": law, "rng": rng}
+    with _workshop(target, keep) as folder:
+        made = folder / target.name
+        options["resume"] = training.checkpoint_path(made).exists()
         _, report = training.fit(Phi, "residual", **problem, minutes=minutes, output=made, **options)
         if not report.finished:  # the first Ctrl-C ends the training, not the program
             raise KeyboardInterrupt
         os.replace(made, target)
 
 
-def cached_path(lights: FloatArray, minutes: float = 10.0) -> Path:
-    """Return the file of the network for these lights and this training time."""
-    return rig_file(lights, "stereo", f"{float(minutes):g}")
+def cached_path(
+    lights: FloatArray,
+    minutes: float = 10.0,
+    *,
+    outliers: tuple[int, int] | None = None,
+    mean: float = 0.0,
+    variance: float = VARIANCE,
+) -> Path:
+    """Return the file of the network for these lights, this training time and this law of outliers."""
+    law = "" if (outliers, mean, variance) == (None, 0.0, VARIANCE) else f" {outliers} {mean:g} {variance:g}"
+    return rig_file(lights, "stereo", f"{float(minutes):g}{law}")
 
 
-def _gaussian(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    return DEVIATION * rng.standard_normal(size)
+def _gaussian(mean: float, variance: float) -> Callable[[np.random.Generator, int], NDArray[np.float64]]:
+    if mean == 0.0 and variance == 0.0:
+        raise ValueError("mean and variance of the outliers are both 0: there would be no outliers")
+    deviation = math.sqrt(variance)
+    return lambda rng, size: mean + deviation * rng.standard_normal(size)
+
+
+@contextmanager
+def _workshop(target: Path, keep: bool) -> Iterator[Path]:
+    """Yield a folder to train in; it is removed at the end, or where it is kept, when the network is finished."""
+    if not keep:
+        with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", dir=target.parent) as folder:
+            yield Path(folder)
+        return
+    kept = target.parent / f".{target.stem}.training"
+    kept.mkdir(parents=True, exist_ok=True)
+    yield kept
+    shutil.rmtree(kept)
 
 
 @lru_cache(maxsize=4)
