@@ -6,7 +6,8 @@
 
 `free` and `fixed`: 64 electrodes on a sphere, 1,000 places. `meg`: lead fields of two heads (204 gradiometers, about
 4,690 places, fixed orientations) in the folder $MAXSPARSE_DATA or ../shared/data; skipped where they are missing.
-`size`: 64 electrodes, 20,000 places. 100 samples everywhere.
+`between`: as `free`, but the sources are on a grid of 5,003 places. `size fixed`, `size free`: 64 electrodes, 20,000
+places. 100 samples everywhere.
 
 Sources are at random places of the grid, at least 15 mm apart. Only `sparse_inverse` is told nothing: gamma_map has the
 true variance of the noise, mixed_norm the best of three penalties for every problem, rap_music the number of sources.
@@ -34,6 +35,7 @@ CELLS = [
     for snr in (5, 15, 30)
     for rho in ((0.0, 0.9) if k > 1 else (0.0,))
 ]
+BETWEEN = [{"sources": 3, "snr": snr, "correlation": 0.0} for snr in (5, 15, 30)]
 LARGE = [{"sources": 3, "snr": 15, "correlation": 0.0}]
 NEAR = 0.010  # metres: a place this close to a true one is right
 APART = 0.015
@@ -138,7 +140,7 @@ def measured(part, of_heads, cell, problems, chosen):
     rows = {name: {"error": [], "f1": [], "number": [], "seconds": [], "confidence": []} for name in solvers}
     for number in range(problems):
         for head in of_heads:
-            truth, evoked = problem(head, cell, number)
+            truth, evoked = problem(brain.sphere_head(5003) if part == "between" else head, cell, number)
             for name, method in solvers.items():
                 begun = time.process_time()
                 answers, confidence = method(evoked, *head[:2], cell["sources"])
@@ -153,7 +155,7 @@ def measured(part, of_heads, cell, problems, chosen):
 
 
 def main():
-    parts = ["free", "fixed", "meg", "size fixed", "size free"]
+    parts = ["free", "fixed", "between", "meg", "size fixed", "size free"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=parts, help=", ".join(parts))
     parser.add_argument("--problems", type=int, default=3, help="per cell, and head")
@@ -166,10 +168,11 @@ def main():
         all_heads = heads(part)
         if not all_heads:
             continue
-        warm = problem(all_heads[0], LARGE[0], 0)[1]
-        methods(part)["ours"](warm, *all_heads[0][:2], 3)  # compiles
+        for k in (1, 3):  # compiles: one time course and several take different ways
+            warm = problem(all_heads[0], LARGE[0] | {"sources": k}, 0)[1]
+            methods(part)["ours"](warm, *all_heads[0][:2], k)
         rows = []
-        for cell in LARGE if part.startswith("size") else CELLS:
+        for cell in {"between": BETWEEN, "size fixed": LARGE, "size free": LARGE}.get(part, CELLS):
             rows.append(measured(part, all_heads, cell, arguments.problems, arguments.methods.split(",")))
             print(part, json.dumps(rows[-1]), flush=True)
         results[part] = rows
