@@ -98,7 +98,7 @@ def test_list():
         (["rank-one", "--preset", "huge"], "'huge' is not one of smoke"),
         (["rank-one", "--methods", "nonsense"], "there is no method 'nonsense'. Available: iht"),
         (["rank-one", "--methods", ","], "name at least one method"),
-        (["rank-one", "--jobs", "0"], "should be"),
+        (["rank-one", "--jobs", "0"], "--jobs"),
         (["rank-one", "--seeds", "0;1"], "'0;1' is not a list of numbers like 0,1,2"),
     ],
 )

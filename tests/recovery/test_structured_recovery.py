@@ -40,7 +40,7 @@ def enumerated(Q, start, Z, variance, law, slab, positive):
                         mean = mu + Sigma @ A.T @ left / variance
                         inside = norm.cdf(mean[0] / math.sqrt(Sigma[0, 0]))
                         if K > 1:
-                            inside = multivariate_normal(np.zeros(K), Sigma).cdf(mean, rng=0)
+                            inside = multivariate_normal(np.zeros(K), Sigma, seed=0).cdf(mean)
                         value += math.log(max(inside, 1e-300)) - K * log_ndtr(ratio)
                 terms.append(value)
             values[S] = np.logaddexp.reduce(terms)

@@ -260,8 +260,12 @@ def test_nnls_is_scipys(shape):
     assert result.converged.all()
     for y, x, residual in zip(Y, result.coef, result.residual, strict=True):
         expected, norm = scipy_nnls(Phi, y)
-        np.testing.assert_allclose(x, expected, atol=1e-9)
-        assert residual == pytest.approx(norm, abs=1e-9)
+        assert residual <= norm + 1e-9
+        if residual > norm - 1e-6:  # SciPy 1.13 may end before the optimum
+            np.testing.assert_allclose(x, expected, atol=1e-9)
+        slope = Phi.T @ (y - Phi @ x)  # no coefficient wants to grow, and those in use are at rest
+        assert slope.max() < 1e-8
+        assert np.abs(slope[x > 0]).max(initial=0.0) < 1e-8
 
 
 def test_nnls_on_nearly_dependent_atoms():
