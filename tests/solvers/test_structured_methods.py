@@ -261,7 +261,7 @@ def test_nnls_is_scipys(shape):
     for y, x, residual in zip(Y, result.coef, result.residual, strict=True):
         expected, norm = scipy_nnls(Phi, y)
         assert residual <= norm + 1e-9
-        if residual > norm - 1e-6:  # SciPy 1.13 may end before the optimum
+        if norm > 1e-6:  # otherwise there are many
             np.testing.assert_allclose(x, expected, atol=1e-9)
         slope = Phi.T @ (y - Phi @ x)  # no coefficient wants to grow, and those in use are at rest
         assert slope.max() < 1e-8
