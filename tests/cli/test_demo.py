@@ -28,16 +28,16 @@ def test_version_and_help():
     assert "Example:" in shown.stdout
 
 
-def test_bad_use_is_exit_code_2():
+def test_bad_use_is_exit_code_2(command):
     for arguments in (["nonsense"], ["demo", "--signals", "x"], ["demo", "--nonsense"]):
-        done = run(*arguments)
+        done = command(*arguments)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 
 
-def test_failure_is_exit_code_1_without_a_traceback(tmp_path):
+def test_failure_is_exit_code_1_without_a_traceback(tmp_path, command):
     (tmp_path / "file").write_text("")
-    done = run("demo", "-o", str(tmp_path / "file" / "sub"))
+    done = command("demo", "-o", str(tmp_path / "file" / "sub"))
     assert done.returncode == 1
     assert done.stderr.startswith("maxsparse: ")
     assert "Traceback" not in done.stderr

@@ -39,8 +39,8 @@ def small(output, *more):
     return ["-o", str(output), "--network", "residual", *options, "--threads", "1", *more]
 
 
-def test_fit_writes_a_model(Phi, tmp_path):
-    done = run(Phi, *small(tmp_path / "m.safetensors", "--samples", "6400"))
+def test_fit_writes_a_model(Phi, tmp_path, command):
+    done = command("fit", Phi, *small(tmp_path / "m.safetensors", "--samples", "6400"))
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"signals  loss .* s-acc .* l-acc", done.stdout)) == 20
     model = networks.load(tmp_path / "m.safetensors")
@@ -79,19 +79,19 @@ def test_ctrl_c_says_how_to_resume_and_the_result_is_the_same(Phi, tmp_path):
 
 
 @pytest.mark.parametrize("network", ["learned_sbl", "residual"])
-def test_a_finished_model_is_not_overwritten_unless_forced(network, Phi, tmp_path):
+def test_a_finished_model_is_not_overwritten_unless_forced(network, Phi, tmp_path, command):
     output = tmp_path / "m.safetensors"
     budget = [] if network == "learned_sbl" else ["--samples", "64"]
     arguments = [Phi, "-o", str(output)] if network == "learned_sbl" else [Phi, *small(str(output), *budget)]
-    assert run(*arguments).returncode == 0
+    assert command("fit", *arguments).returncode == 0
     before = output.read_bytes()
-    refused = run(*arguments, "--seed", "1")
+    refused = command("fit", *arguments, "--seed", "1")
     assert refused.returncode == 1
     assert "already exists; choose another name, or replace it with" in refused.stderr
     assert "--force" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert output.read_bytes() == before
-    assert run(*arguments, "--seed", "1", "--force").returncode == 0
+    assert command("fit", *arguments, "--seed", "1", "--force").returncode == 0
     assert output.read_bytes() != before
 
 
@@ -214,8 +214,9 @@ def test_bad_input_is_an_error_that_main_prints(Phi, tmp_path, arguments, messag
     assert message in str(done.exception)
 
 
-def test_divergence_is_exit_code_1_without_a_traceback(Phi, tmp_path):
-    done = run(
+def test_divergence_is_exit_code_1_without_a_traceback(Phi, tmp_path, command):
+    done = command(
+        "fit",
         Phi,
         *small(
             tmp_path / "m.safetensors",
@@ -240,9 +241,9 @@ def test_help_has_an_example():
     assert "Example: maxsparse fit" in CliRunner().invoke(app, ["fit", "--help"]).output
 
 
-def test_hyperparameters_are_stored_as_given(Phi, tmp_path):
+def test_hyperparameters_are_stored_as_given(Phi, tmp_path, command):
     options = ["--network", "lstm", "--set", "hidden=4", "--set", "cell=gru", "--set", "feedback=true"]
-    done = run(Phi, "-o", str(tmp_path / "m.safetensors"), *options, "--samples", "512", "--threads", "1")
+    done = command("fit", Phi, "-o", str(tmp_path / "m.safetensors"), *options, "--samples", "512", "--threads", "1")
     assert done.returncode == 0, done.stderr
     stored = networks.load(tmp_path / "m.safetensors").network.hyperparameters
     assert json.loads(json.dumps(stored)) == stored

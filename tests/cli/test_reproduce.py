@@ -58,12 +58,12 @@ def test_the_law_of_outliers_is_for_stereo():
         _outlier_law("stereo", "1-3", None, None)
 
 
-def command(*arguments):
+def process(*arguments):
     return [sys.executable, "-m", "maxsparse", "reproduce", *map(str, arguments)]
 
 
 def run(*arguments, env=None):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, env=env)
+    return subprocess.run(process(*arguments), capture_output=True, text=True, env=env)
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def plug_in(tmp_path):
     return write
 
 
-def test_list():
-    done = run("--list")
+def test_list(command):
+    done = command("reproduce", "--list")
     assert done.returncode == 0
     for name in ("rank-one", "rip", "clustered", "smoke", "laptop", "paper"):
         assert name in done.stdout
@@ -102,25 +102,25 @@ def test_list():
         (["rank-one", "--seeds", "0;1"], "'0;1' is not a list of numbers like 0,1,2"),
     ],
 )
-def test_bad_use_is_exit_code_2(arguments, message, tmp_path):
-    done = run(*arguments, *(["-o", tmp_path] if arguments else []))
+def test_bad_use_is_exit_code_2(arguments, message, tmp_path, command):
+    done = command("reproduce", *arguments, *(["-o", tmp_path] if arguments else []))
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_exit_code_1(tmp_path):
+def test_a_folder_that_cannot_be_written_is_exit_code_1(tmp_path, command):
     (tmp_path / "file").write_text("")
-    done = run("rank-one", "--preset", "smoke", "-o", tmp_path / "file" / "sub")
+    done = command("reproduce", "rank-one", "--preset", "smoke", "-o", tmp_path / "file" / "sub")
     assert done.returncode == 1
     assert done.stderr.startswith("maxsparse: ")
     assert "file" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_methods_for_an_experiment_without_any(tmp_path):
-    done = run("rip", "--preset", "smoke", "--methods", "iht", "-o", tmp_path)
+def test_methods_for_an_experiment_without_any(tmp_path, command):
+    done = command("reproduce", "rip", "--preset", "smoke", "--methods", "iht", "-o", tmp_path)
     assert done.returncode == 1
     assert "compares no methods" in done.stderr
     assert "Traceback" not in done.stderr
@@ -172,7 +172,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path, plug_in, jobs):
     journal = tmp_path / "out" / "smoke" / "rank-one" / ".journal.jsonl"
     # A session of its own, like a terminal's: Ctrl-C reaches the workers as well.
     running = subprocess.Popen(
-        command(*arguments),
+        process(*arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,8 +1,6 @@
 """``maxsparse stereo`` as a user meets it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,8 +10,9 @@ from maxsparse import stereo
 cv2 = pytest.importorskip("cv2")
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "maxsparse", "stereo", *arguments], capture_output=True, text=True)
+@pytest.fixture
+def run(command):
+    return lambda *arguments: command("stereo", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_a_folder_becomes_normals_a_mesh_and_a_page(folder, tmp_path):
+def test_a_folder_becomes_normals_a_mesh_and_a_page(folder, tmp_path, run):
     out = tmp_path / "out"
     done = run(str(folder), "-o", str(out), "--mesh", "ply")
     assert done.returncode == 0, done.stderr
@@ -44,7 +43,7 @@ def test_a_folder_becomes_normals_a_mesh_and_a_page(folder, tmp_path):
     assert (out / "viewer.html").stat().st_size > 10_000
 
 
-def test_figures_as_json(folder, tmp_path):
+def test_figures_as_json(folder, tmp_path, run):
     done = run(str(folder), "-o", str(tmp_path), "--mesh", "", "--no-viewer", "--method", "ls", "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
@@ -53,7 +52,7 @@ def test_figures_as_json(folder, tmp_path):
     assert str(tmp_path / "normals.npy") in figures["files"]
 
 
-def test_help_and_bad_use(folder, tmp_path):
+def test_help_and_bad_use(folder, tmp_path, run):
     shown = run("--help")
     assert shown.returncode == 0
     assert "calibrate" in shown.stdout
@@ -67,7 +66,7 @@ def test_help_and_bad_use(folder, tmp_path):
     assert "there is no stereo method" in wrong.stderr
 
 
-def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):
+def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path, run):
     lights = np.loadtxt(folder / "lights.txt") * [1, -1, 1]
     np.savetxt(tmp_path / "l.txt", lights)
     done = run(str(folder), "--lights", str(tmp_path / "l.txt"), "-o", str(tmp_path / "o"), "--mesh", "", "--no-viewer")
@@ -76,7 +75,7 @@ def test_a_mirrored_frame_is_said_in_one_line(folder, tmp_path):
     assert ".py" not in done.stderr
 
 
-def test_calibrate_writes_lights_that_load(data, tmp_path):
+def test_calibrate_writes_lights_that_load(data, tmp_path, run):
     done = run("calibrate", str(data("uw/chrome")), "-o", str(tmp_path / "lights.txt"))
     assert done.returncode == 0, done.stderr
     scene = stereo.load(data("uw/cat"), lights=tmp_path / "lights.txt")
@@ -85,7 +84,7 @@ def test_calibrate_writes_lights_that_load(data, tmp_path):
     np.testing.assert_allclose([row["light"] for row in figures["lights"]], np.loadtxt(tmp_path / "l.txt"), atol=1e-6)
 
 
-def test_what_cannot_be_written_is_said_before_anything_is_estimated(folder, tmp_path):
+def test_what_cannot_be_written_is_said_before_anything_is_estimated(folder, tmp_path, run):
     (tmp_path / "file").write_text("")
     (tmp_path / "K.txt").write_text("1 0 0\n0 -1 0\n0 0 1\n")
     out = ["-o", str(tmp_path / "out")]
@@ -101,7 +100,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_estimated(folder, tmp
         assert "Traceback" not in done.stderr
 
 
-def test_intensities_are_taken(folder, tmp_path):
+def test_intensities_are_taken(folder, tmp_path, run):
     np.savetxt(tmp_path / "i.txt", np.full(8, 2.0))
     common = ("--mesh", "", "--no-viewer", "--method", "ls")
     plain = run(str(folder), "-o", str(tmp_path / "a"), *common)
@@ -111,7 +110,7 @@ def test_intensities_are_taken(folder, tmp_path):
     np.testing.assert_allclose(b, a / 2, rtol=1e-5)
 
 
-def test_the_network_is_tuned_to_the_rig_once(folder, tmp_path, monkeypatch):
+def test_the_network_is_tuned_to_the_rig_once(folder, tmp_path, monkeypatch, run):
     monkeypatch.setenv("MAXSPARSE_CACHE", str(tmp_path / "cache"))
     common = (str(folder), "--mesh", "", "--no-viewer", "-o", str(tmp_path / "out"))
     done = run(*common, "--minutes", "0.002")
