@@ -21,7 +21,7 @@ REFUTING_STARTS = 60  # climbs by which a given noise level is checked
 UNLIKELY = 0.5  # difference of log σ between a given level and the learned one, from which on evidence decides
 REFUTED = 8.0  # nats by which the learned one must be more probable
 LARGE = 50_000  # nm, from which on the check costs more than the answer and only doubtful signals get it:
-DOUBTFUL, CROWDED = 1.0, 0.25  # standard deviations of the squared residual, and nonzeros in units of n
+DOUBTFUL, CROWDED = 2.0, 0.25  # standard deviations of the squared residual, and nonzeros in units of n
 
 
 def refute(
