@@ -342,36 +342,44 @@ def meg(trials):
     return {"signals": trials, "rows": rows}
 
 
+CERTIFIED_KINDS = tuple(itertools.product(("complex", "joint", "positive"), ("gaussian", "decaying", "collinear")))
+PER_BATCH = 1000
+
+
+def certificate_batch(kind, name, batch):
+    """Return how many of 1,000 signals without noise are certified, and how many of these answers are wrong."""
+    rng = np.random.default_rng([batch, len(kind), len(name)])
+    Phi = ms.dictionaries.gaussian(10, 30, rng=rng)
+    if name == "decaying":
+        Phi = ms.dictionaries.decaying(10, 30, rng=rng)
+    if kind == "complex":
+        Phi = Phi * np.exp(2j * np.pi * rng.uniform(size=Phi.shape))
+    if name == "collinear":  # sums of two atoms, and near duplicates
+        Phi[:, 20:25] = Phi[:, :5] + Phi[:, 5:10]
+        Phi[:, 25:] = Phi[:, 10:15] + 10.0 ** rng.uniform(-12, -3) * Phi[:, 25:]
+    L = 3 if kind == "joint" else 1
+    X = np.zeros((PER_BATCH, L, 30), dtype=Phi.dtype)
+    for x in X:
+        d = rng.integers(1, 8)
+        chosen = rng.choice(30, d, replace=False)
+        values = rng.integers(1, 4, (L, d)) if rng.random() < 0.5 else rng.uniform(0.1, 1.0, (L, d))
+        turn = np.exp(2j * np.pi * rng.uniform(size=d)) if kind == "complex" else rng.choice([-1, 1], d)
+        x[:, chosen] = values * (1 if kind == "positive" else turn)
+    result = ms.SparseRecoverer(Phi, noise=0, positive=kind == "positive", budget="none").recover(X @ Phi.T)
+    used = (X != 0).any(axis=1)
+    sizes = np.count_nonzero(result.support, axis=1), np.count_nonzero(used, axis=1)
+    wrong = result.certified & ((result.support != used).any(axis=1)) & (sizes[0] >= sizes[1])
+    return int(result.certified.sum()), int(wrong.sum())
+
+
 def certificates(trials):
     """Wrong answers among those that are certified: complex, joint and non-negative signals without noise."""
-    rows, per = [], 1000
-    for kind, name in itertools.product(("complex", "joint", "positive"), ("gaussian", "decaying", "collinear")):
-        certified = wrong = signals = 0
-        for batch in range(max(1, trials // 9 // per)):
-            rng = np.random.default_rng([batch, len(kind), len(name)])
-            Phi = ms.dictionaries.gaussian(10, 30, rng=rng)
-            if name == "decaying":
-                Phi = ms.dictionaries.decaying(10, 30, rng=rng)
-            if kind == "complex":
-                Phi = Phi * np.exp(2j * np.pi * rng.uniform(size=Phi.shape))
-            if name == "collinear":  # sums of two atoms, and near duplicates
-                Phi[:, 20:25] = Phi[:, :5] + Phi[:, 5:10]
-                Phi[:, 25:] = Phi[:, 10:15] + 10.0 ** rng.uniform(-12, -3) * Phi[:, 25:]
-            L = 3 if kind == "joint" else 1
-            X = np.zeros((per, L, 30), dtype=Phi.dtype)
-            for x in X:
-                d = rng.integers(1, 8)
-                chosen = rng.choice(30, d, replace=False)
-                values = rng.integers(1, 4, (L, d)) if rng.random() < 0.5 else rng.uniform(0.1, 1.0, (L, d))
-                turn = np.exp(2j * np.pi * rng.uniform(size=d)) if kind == "complex" else rng.choice([-1, 1], d)
-                x[:, chosen] = values * (1 if kind == "positive" else turn)
-            result = ms.SparseRecoverer(Phi, noise=0, positive=kind == "positive", budget="none").recover(X @ Phi.T)
-            used = (X != 0).any(axis=1)
-            sizes = np.count_nonzero(result.support, axis=1), np.count_nonzero(used, axis=1)
-            bad = result.certified & ((result.support != used).any(axis=1)) & (sizes[0] >= sizes[1])
-            certified, wrong, signals = certified + int(result.certified.sum()), wrong + int(bad.sum()), signals + per
-        rows.append({"kind": kind, "dictionary": name, "signals": signals, "certified": certified, "false": wrong})
-        print(rows[-1], flush=True)
+    rows, batches = [], -(-trials // (len(CERTIFIED_KINDS) * PER_BATCH))
+    for kind, name in CERTIFIED_KINDS:
+        certified, wrong = np.sum([certificate_batch(kind, name, batch) for batch in range(batches)], axis=0).tolist()
+        row = {"kind": kind, "dictionary": name, "signals": batches * PER_BATCH, "certified": certified, "false": wrong}
+        rows.append(row)
+        print(row, flush=True)
     return {"rows": rows}
 
 
