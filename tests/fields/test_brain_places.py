@@ -156,6 +156,31 @@ def test_edges():
     np.testing.assert_allclose(exact.X, [[1.0, -2.0]], rtol=1e-4)
 
 
+@pytest.mark.parametrize("o", [1, 3])
+def test_similar_places_explain_most_of_a_field(o):
+    G = smooth_gain(24, 30, o)
+    screen = Screen(measured(G, o, [4, 20]), G, o)
+    X = np.random.default_rng(0).standard_normal((o, 2))
+    F = G[:, 12 * o : 12 * o + o] @ X
+    blocks = [G[:, b * o : b * o + o] for b in range(30)]
+    explained = np.array([np.sum((A @ np.linalg.pinv(A) @ F) ** 2) for A in blocks])
+    expected = [b for b in np.argsort(-explained) if b != 12][:5]
+    np.testing.assert_array_equal(screen.similar(12, X, 5), expected)
+
+
+@pytest.mark.parametrize("o", [1, 3])
+def test_a_source_between_places_is_one_place_next_to_it(o):
+    fine = smooth_gain(40, 401, o)  # every fourth place of it, 0.01 apart, is one of the grid
+    G = fine.reshape(40, 401, o)[:, ::4].reshape(40, -1)
+    M = measured(fine, o, [122, 290], sigma=0.003)  # at 30.5 and 72.5
+    several, found = located(M, G, o, between=False), located(M, G, o)
+    assert len(several.places) > 2
+    assert len(found.places) == 2
+    np.testing.assert_allclose(found.places, [30.5, 72.5], atol=1)
+    at_places = measured(fine, o, [120, 128, 288], sigma=0.003)  # two of them next to each other but one
+    np.testing.assert_array_equal(located(at_places, G, o, between=False).places, [30, 32, 72])
+
+
 def test_a_direction_without_a_field_stays_still():
     """Radial currents in a sphere have no magnetic field."""
     G = smooth_gain(30, 50, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxsparse._core.extras import needs
-from maxsparse._core.validation import check_number
+from maxsparse._core.validation import check_flag, check_number
 from maxsparse.fields.brain.answer import answer
 from maxsparse.fields.brain.locate import located
 from maxsparse.fields.brain.prepare import prepared
@@ -26,6 +26,7 @@ def sparse_inverse(
     rank: Any = None,
     pick_ori: str | None = None,
     noise: float | str = "auto",
+    between: bool = True,
     budget: int | str = "normal",
     return_as: str = "stc",
 ) -> Any:
@@ -43,6 +44,9 @@ def sparse_inverse(
         ``"vector"`` for three components per place. ``loose="auto"`` is 0 where the forward solution is fixed.
     noise : "auto" or float, default="auto"
         Standard deviation of the whitened noise; ``"auto"`` learns it, and its colour in time.
+    between : bool, default=True
+        Sources may lie between the places: what two places next to each other explain better than one is then noise, if
+        one source between them leaves it. False: every source is at a place.
     budget : int or str, default="normal"
         Search effort, see :class:`maxsparse.SparseRecoverer`.
     return_as : "stc", "dipoles" or "all", default="stc"
@@ -75,6 +79,7 @@ def sparse_inverse(
         problem = prepared(mne, evoked, forward, noise_cov, loose=loose, depth=depth, pca=pca, rank=rank)
     if pick_ori == "vector" and problem.n_orient == 1:
         raise ValueError("pick_ori='vector' needs free or loose orientations; these are fixed")
-    found = located(problem.M, problem.G, problem.n_orient, noise=level, budget=budget)
+    options: dict[str, Any] = {"noise": level, "between": check_flag(between, "between"), "budget": budget}
+    found = located(problem.M, problem.G, problem.n_orient, **options)
     sources = answer(mne, evoked, problem, found, vector=pick_ori == "vector")
     return {"stc": sources.stc, "dipoles": sources.dipoles, "all": sources}[return_as]

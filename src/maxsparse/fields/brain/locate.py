@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.validation import check_array, check_integer
+from maxsparse.fields.brain.grid import grid_whitener
 from maxsparse.fields.brain.screen import Screen
 from maxsparse.fields.brain.weigh import weighed
 from maxsparse.recovery import SparseRecoverer
@@ -16,6 +17,7 @@ from maxsparse.recovery import SparseRecoverer
 __all__ = ["Located", "located", "solver"]
 
 ROUNDS = 3  # of solving and looking for what was left out
+TURNS = 2  # of counting the differences between places as noise
 STEPS = 50  # of EM for the power of the sources
 CLOSE = 3.0  # log likelihood by which a place outside, or noise of another level, makes no difference
 NOTHING = 1e-9  # of the measurements
@@ -80,29 +82,53 @@ def solver(M: ArrayLike, G: ArrayLike, n_orient: int) -> tuple[NDArray[np.float6
 
 
 def located(
-    M: ArrayLike, G: ArrayLike, n_orient: int, *, noise: float | None = None, budget: int | str = "normal"
+    M: ArrayLike,
+    G: ArrayLike,
+    n_orient: int,
+    *,
+    noise: float | None = None,
+    between: bool = True,
+    budget: int | str = "normal",
 ) -> Located:
-    """Find the active places; `noise` is the standard deviation on every measurement, None to learn it."""
-    measured, gain = _checked(M, G, n_orient)
+    """Find the active places.
+
+    `noise` is the standard deviation on every measurement, None to learn it; `between`: sources may lie between places.
+    """
+    measured, gain = _without_null_space(*_checked(M, G, n_orient))
     B = gain.shape[1] // n_orient
-    measured, gain = _without_null_space(measured, gain)
     if not measured.any():
         return Located(np.empty(0, np.intp), np.empty((0, measured.shape[1])), np.zeros(B), 1.0, 0.0)
     screen = Screen(measured, gain, n_orient)
+    found, inclusion, confidence, level = _searched(screen, noise, budget)
+    for _ in range(TURNS if between else 0):
+        whitener = None if len(found) < 2 else grid_whitener(screen, found.tolist(), level)
+        if whitener is None:
+            break
+        before, other = found, Screen(whitener @ measured, whitener @ gain, n_orient)
+        found, inclusion, confidence, level = _searched(other, noise, budget)
+        if np.array_equal(found, before):
+            break
+    X = _posterior_mean(measured, gain[:, _columns(found, n_orient)], level)
+    return Located(found, X, inclusion, confidence, level)
+
+
+def _searched(
+    screen: Screen, noise: float | None, budget: int | str
+) -> tuple[NDArray[np.intp], NDArray[np.float64], float, float]:
+    """Return active places, the probabilities of all, that of the answer, and the noise level."""
     active, kept = screen.chosen()
-    every = np.zeros(B)
+    every = np.zeros(screen.B)
     for _ in range(ROUNDS):
         rows, level = screen.rows(screen.beyond_chance(active), noise)
-        columns = np.ascontiguousarray(gain[:, _columns(kept, n_orient)])
-        chosen, every[kept], confidence = _solved(columns, rows, n_orient, B, budget)
+        columns = np.ascontiguousarray(screen.G[:, _columns(kept, screen.o)])
+        chosen, every[kept], confidence = _solved(columns, rows, screen.o, screen.B, budget)
         found = kept[chosen]
         S = found.tolist()
         outside = np.setdiff1d(screen.rivals(S, CLOSE), kept)
         if not len(outside) and abs(screen.value(S) - screen.value(active)) < CLOSE:
             break
         active, kept = S, np.union1d(kept, screen.rivals(S))
-    X = _posterior_mean(measured, gain[:, _columns(found, n_orient)], screen.rows(found.tolist(), noise)[1])
-    return Located(found, X, every, confidence, level)
+    return found, every, confidence, level
 
 
 def _columns(places: NDArray[Any], n_orient: int) -> NDArray[np.intp]:

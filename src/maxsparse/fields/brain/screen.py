@@ -63,11 +63,8 @@ class Screen:
     def gains(self, S: list[int]) -> NDArray[np.float64]:
         """Return by how much every place raises the log likelihood next to those of S, (B,)."""
         o, B = self.o, self.B
-        for b in S:
-            if b not in self.products:
-                self.products[b] = self.G[:, o * b : o * b + o].T @ self.columns
         inverse, Y, R = self._factors(S)
-        T = inverse @ np.concatenate([self.products[b] for b in S]) if S else np.empty((0, o * B))
+        T = inverse @ np.concatenate([self._products(b) for b in S]) if S else np.empty((0, o * B))
         seen = (np.linalg.inv(np.linalg.cholesky(R)) @ (self.seen - Y.T @ T)).reshape(-1, o, B)
         T = T.reshape(-1, o, B)
         before, after = {}, {}
@@ -141,6 +138,34 @@ class Screen:
         signal = heights**2 > count + 3.0 * math.sqrt(2.0 * count)  # more than the χ² of noise
         signal[0] = True
         return np.ascontiguousarray(turn[:, signal].T @ white), level
+
+    def similar(self, b: int, X: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+        """Return the places whose fields come closest to that of b with coefficients X, (o, r); the closest first."""
+        o, B = self.o, self.B
+        seen = (X.T @ self._products(b)).reshape(-1, o, B)  # inner products of all columns with the field
+        left, before = seen, dict(self.gram)
+        energy = np.zeros(B)
+        for k in range(o):  # Cholesky, all places at once
+            pivot = np.maximum(before[k, k], 1e-300)
+            energy += np.sum(left[:, k] ** 2, axis=0) / pivot
+            left = left.copy()
+            for i in range(k + 1, o):
+                ratio = before[i, k] / pivot
+                left[:, i] -= ratio * left[:, k]
+                for j in range(k + 1, i + 1):
+                    before[i, j] = before[i, j] - ratio * before[j, k]
+        energy[b] = -1.0
+        count = min(count, B - 1)
+        if count == 0:
+            return np.empty(0, np.intp)
+        best = np.argpartition(-energy, count)[:count]
+        return np.asarray(best[np.argsort(-energy[best], kind="stable")])
+
+    def _products(self, b: int) -> NDArray[np.float64]:
+        """Return the inner products (o, o·B) of the columns of place b with all."""
+        if b not in self.products:
+            self.products[b] = self.G[:, self.o * b : self.o * (b + 1)].T @ self.columns
+        return self.products[b]
 
     def _columns(self, S: list[int]) -> NDArray[np.float64]:
         return self.G[:, [self.o * b + i for b in S for i in range(self.o)]]
