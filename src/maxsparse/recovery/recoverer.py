@@ -76,7 +76,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Standard deviation of the noise on every measurement, one for each of them, or their covariance. With 0,
         answers are exact and can be certified. With noise, the answer is the most probable support, and its probability
         is given. ``"auto"``: a signal that has an exact answer gets it, and its certificate; the noise level of any
-        other one is learned from it. Of complex noise e, σ² is the mean of |e|².
+        other one is learned from it. Of complex noise e, σ² is the mean of ``|e|²``.
     positive : bool, default=False
         Only coefficients of at least zero.
     groups : array-like of shape (m,) or None, default=None

@@ -38,7 +38,7 @@ class Structured:
     structure : Structure
         Of these signals.
     noise : Noise
-        For complex data, σ² is the mean of |e|².
+        For complex data, σ² is the mean of ``|e|²``.
     weights, later : Weights, tuple of Weights
         Of the network.
     budget : SearchBudget
