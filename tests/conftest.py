@@ -1,12 +1,17 @@
-"""What several tests share: where the measured data lies, and registries that forget."""
+"""What several tests share: where the measured data lies, registries that forget, and the command line."""
 
 import os
+import signal
+import sys
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 
+from maxsparse import cli
 from maxsparse._core.registry import EXPERIMENTS, NETWORKS, SOLVERS, STEREO
 
 # `make test` draws the same few examples every time; `make test-long` many, different ones every time.
@@ -39,3 +44,26 @@ def data():
         return Path(DATA).resolve() / name
 
     return path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Return a function that runs ``maxsparse ARGUMENTS`` here: return code, stdout and stderr as of a process."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["maxsparse", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        code = ended.value.code
+        return SimpleNamespace(returncode=code if isinstance(code, int) else int(code is not None), **_said(capsys))
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+def _said(capsys):
+    out, err = capsys.readouterr()
+    return {"stdout": out, "stderr": err}

@@ -1,5 +1,6 @@
 """``maxsparse warm``: afterwards nothing is left to compile."""
 
+import functools
 import importlib
 import json
 import os
@@ -54,7 +55,9 @@ def test_what_it_compiles_is_not_compiled_again(few):
 def test_ctrl_c_leaves_nothing_broken(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "maxsparse", "warm", "--no-stereo"]
-    running = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    # A job in the background ignores SIGINT, and so would what it starts.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    running = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     while not list(tmp_path.rglob("*.nbc")):
         assert running.poll() is None
         time.sleep(0.05)
