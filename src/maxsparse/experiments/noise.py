@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxsparse import dictionaries, metrics, signals
 from maxsparse._core.registry import EXPERIMENTS
@@ -87,16 +86,19 @@ class Noise(Experiment):
         if not method.applies(problem):
             return []
         answer = method.recover(problem, Y)
-        scores, coef = _judged(answer)
+        scores = answer.scores if isinstance(answer, Result) else np.asarray(answer)
         values = {
             "strict": metrics.strict_accuracy(X, scores),
             "recall": metrics.recall(X, scores),
             "loose": metrics.loose_accuracy(X, scores, n),
         }
-        if coef is not None:
-            values["error"] = float(metrics.normalised_error(X, coef).mean())
+        if isinstance(answer, Result):
+            values["error"] = float(metrics.normalised_error(X, answer.coef).mean())
         if isinstance(answer, Recovery):
-            values["exact"] = float((answer.support == (X != 0)).all(axis=1).mean())
+            best = [answer.alternatives(i)[0][0] for i in range(len(X))]
+            values["exact"] = float(
+                np.mean([np.array_equal(S, np.flatnonzero(x)) for S, x in zip(best, X, strict=True)])
+            )
             values["confidence"] = float(answer.confidence.mean())
         return [Record(task, values)]
 
@@ -190,14 +192,6 @@ def _training(settings: dict[str, Any], task: dict[str, Any]) -> Training | None
         return None
     found, d = settings["sparsities"], settings["d"]
     return Training(settings["training"], settings["n"], settings["m"], task["seed"], d, (min(found), max(found)))
-
-
-def _judged(answer: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return the scores and the coefficients by which an answer is judged."""
-    if isinstance(answer, Recovery):
-        unlisted = 1e-6 / (1.0 + np.exp(-np.clip(answer.scores, -30.0, 30.0)))  # the order of improbable atoms
-        return answer.inclusion + unlisted, answer.mean
-    return (answer.scores, answer.coef) if isinstance(answer, Result) else (np.asarray(answer), None)
 
 
 def _cell(value: float) -> str:

@@ -192,7 +192,7 @@ def noisy_search(
     cost = n * min(m, MOST_ATOMS)
     work = Work(
         int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
-        int(np.clip(STEP_WORK // cost, *STEPS)) if not evidence else 0,
+        int(np.clip(STEP_WORK // cost, *STEPS)),
     )
     over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
     if passed is not None and not evidence:
