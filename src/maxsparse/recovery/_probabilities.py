@@ -139,7 +139,7 @@ def average(
     base, variance = _level(task, slabs.n, slabs.grid[highest, 0])
     gaussian = Task(task.b, task.odds, task.prior, base, variance, slabs.slab, 0.0, task.enough)
     share = _enumerated(r, gaussian, G, best, work, state)
-    total = r.mass.total[0] / share
+    total = r.mass.total[0] / share if share > 0.0 else r.mass.total[0]
     for j in range(r.mass.mean.shape[0]):
         r.mass.mean[j] /= total
         r.mass.inclusion[j] /= total
@@ -156,7 +156,7 @@ def _enumerated(r: Room, task: Task, G: NDArray[Any], best: int, work: Work, sta
     """Return the share of the probability that enumeration counts, under the gaussian slab of `task`.
 
     Where it is not all of it, a chain says how much, and leaves the time that it spent outside in `inclusion` and
-    `mean`, divided by all that time.
+    `mean`, divided by all that time. Without steps of a chain it is 0.
     """
     highest = -np.inf
     for c in range(r.pool.filled[0]):
@@ -165,6 +165,8 @@ def _enumerated(r: Room, task: Task, G: NDArray[Any], best: int, work: Work, sta
     weigh(r.s, task, G, r.pool, r.aside, -highest, work.expansions)
     if r.aside.total[1] > COMPLETE * r.aside.total[0]:
         return 1.0
+    if work.steps == 0:
+        return 0.0
     begin(r.chain, r.s, task, G, r.pool.atoms[best], r.pool.size[best])
     r.inclusion[:] = 0.0
     r.mean[:] = 0.0

@@ -27,7 +27,8 @@ WIDE_RATIOS, WIDE_FACTORS = (0.0, 1.5, 2.5, 4.0, 8.0), (0.2, 0.36, 0.65, 1.0, 1.
 ROUNDS = 300  # of EM
 LEAST_WEIGHT = 0.005  # of a slab that is kept
 LEARNINGS = 2  # searches from which weights are learned, the second with the sizes of the first
-FEWEST, CLEAR = 10, 0.5  # signals that learning takes, and the enumerated share that makes a signal one of them
+FEWEST = 10  # signals that learning takes
+COMPLETE, CLEAR = 0.999, 0.5  # enumerated share of probability that makes a signal one of them; CLEAR if too few are
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Searched(Protocol):
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Share of all probability that was enumerated, (N,)."""
+        """Share of all probability that was enumerated, (N,); 0 where it is not all and nobody asked how much it is."""
 
     @property
     def evidence(self) -> NDArray[np.float64]:
@@ -101,8 +102,9 @@ def _rows(shapes: tuple[tuple[float, float, tuple[float, ...]], ...]) -> NDArray
 def learn_law(search: Callable[[Law, bool], Searched], usual: Law, ratios: tuple[float, ...] = WIDE_RATIOS) -> Law:
     """Learn a law from many signals.
 
-    Signals whose probability is spread over more supports than a search lists say nothing that could be trusted; if
-    there are fewer than 10 others, the usual law is returned.
+    Signals whose probability is spread over more supports than a search lists say less than others, and not quite the
+    truth: they count only if there are fewer than 10 others. If most of their probability is out of sight, the usual
+    law is returned.
 
     Parameters
     ----------
@@ -126,7 +128,9 @@ def learn_law(search: Callable[[Law, bool], Searched], usual: Law, ratios: tuple
     for _ in range(LEARNINGS):
         start = Law(wide.slab, wide.shapes, sizes)
         found = search(start, True)
-        clear = found.share > CLEAR
+        clear = found.share > COMPLETE
+        if clear.sum() < FEWEST:
+            clear = first.share > CLEAR
         if clear.sum() < FEWEST:
             return usual
         law = learn_weights(start, found.evidence[clear])

@@ -66,7 +66,7 @@ class Candidates:
     starts : ndarray of shape (N,), int
         Climbs that were made.
     share : ndarray of shape (N,)
-        Share of all probability, by estimate, on the supports that were enumerated.
+        Share of all probability, by estimate, on the supports that were enumerated; with `evidence` 1 or 0, all or not.
     evidence : ndarray of shape (N, P, most + 1)
         Log probability of the signal with each slab and size, if it was requested.
     whole : ndarray of shape (N,)
@@ -192,7 +192,7 @@ def noisy_search(
     cost = n * min(m, MOST_ATOMS)
     work = Work(
         int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
-        int(np.clip(STEP_WORK // cost, *STEPS)),
+        0 if evidence else int(np.clip(STEP_WORK // cost, *STEPS)),
     )
     over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
     if passed is not None and not evidence:
