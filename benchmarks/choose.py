@@ -37,9 +37,10 @@ def problems():
 
 def measure(Phi, d, snr_db):
     """Return {method: (share of supports right, processor microseconds per signal)}."""
-    X, Y = ms.signals.sample(Phi, SIGNALS, sparsity=d, snr_db=snr_db, rng=SEED + 1)
-    clean = X @ Phi.T
-    noise = 0.0 if snr_db is None else float(np.sqrt(np.mean(clean**2)) * 10 ** (-snr_db / 20))
+    X, Y = ms.signals.sample(Phi, SIGNALS, sparsity=d, rng=SEED + 1)
+    noise = 0.0 if snr_db is None else float(np.sqrt(np.mean(Y**2)) * 10 ** (-snr_db / 20))
+    if noise:  # one level for all signals
+        Y = Y + noise * np.random.default_rng(SEED + 2).standard_normal(Y.shape)
     takes_noise = ms.solvers.METHODS.able("noise")
 
     def classical(method):
