@@ -11,11 +11,25 @@ from numpy.typing import NDArray
 from maxsparse._core.validation import RandomState, check_flag, check_integer, check_number
 from maxsparse.dictionaries.random import check_shape, unit_columns
 
-__all__ = ["ClusteredDictionary", "check_spread", "clustered"]
+__all__ = ["ClusteredDictionary", "HasMatrix", "check_spread", "clustered"]
+
+
+class HasMatrix:
+    """A dictionary with parts, which is an array for every function that takes one."""
+
+    matrix: NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n, m) of Φ."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.matrix, dtype=dtype, copy=copy)
 
 
 @dataclass(frozen=True, eq=False)
-class ClusteredDictionary:
+class ClusteredDictionary(HasMatrix):
     r"""A dictionary of the clustered model, with its parts.
 
     Cluster j holds the atoms :math:`\phi_i = n_i (v_i u_j + \epsilon a_i)`. Every function that takes Φ takes this
@@ -46,14 +60,6 @@ class ClusteredDictionary:
     scales: NDArray[np.float64]
     norms: NDArray[np.float64]
     epsilon: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n, m) of Φ."""
-        return self.matrix.shape[0], self.matrix.shape[1]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.matrix, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         n, m = self.shape

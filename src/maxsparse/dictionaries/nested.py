@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.validation import RandomState, check_integer
-from maxsparse.dictionaries.clusters import check_spread
+from maxsparse.dictionaries.clusters import HasMatrix, check_spread
 from maxsparse.dictionaries.random import check_shape, unit_columns
 
 __all__ = ["NestedDictionary", "nested"]
 
 
 @dataclass(frozen=True, eq=False)
-class NestedDictionary:
+class NestedDictionary(HasMatrix):
     r"""A dictionary with clusters within clusters, and its parts.
 
     Atom i of the inner cluster l in the outer cluster j is
@@ -44,14 +43,6 @@ class NestedDictionary:
     parents: tuple[NDArray[np.intp], ...]
     weights: NDArray[np.float64]
     epsilon: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n, m) of Φ."""
-        return self.matrix.shape[0], self.matrix.shape[1]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.matrix, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         n, m = self.shape

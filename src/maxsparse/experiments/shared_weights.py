@@ -154,10 +154,8 @@ class SharedWeights(Experiment):
                     "This is a property: H_1 hides small entries off the diagonal; the proof needs k ≥ 2 (errata).",
                 )
             )
-        return [*verdicts, self._gain(data, "added", ("W, D and BBᵀ",), "W, D and μ"), self._instead(data)]
-
-    def _instead(self, data: Data) -> Verdict:
-        return self._gain(data, "instead", ("BBᵀ", CLOSED), "μ")
+        added = self._gain(data, "added", ("W, D and BBᵀ",), "W, D and μ")
+        return [*verdicts, added, self._gain(data, "instead", ("BBᵀ", CLOSED), "μ")]
 
     def _gain(self, data: Data, key: str, having: Sequence[str], without: str) -> Verdict:
         """Compare the best direction with a step, on average over d, on every family."""
