@@ -25,6 +25,7 @@ import numpy as np
 
 import maxsparse
 from maxsparse import dictionaries, stereo
+from maxsparse.metrics import angular_error
 from maxsparse.stereo.output import write_png
 from maxsparse.stereo.scene import Scene
 
@@ -138,6 +139,35 @@ def real() -> dict[str, Any]:
             }
             print(f"{name:8} {method:9} {all_lights:6.2f}° with 96, {np.mean(ten):6.2f}° with 10", flush=True)
     return table
+
+
+def unknown() -> dict[str, Any]:
+    """Errors where lights are estimated from real photographs: directions and intensities, or intensities alone."""
+    folder = data_folder()
+    if folder is None:
+        return {"skipped": "the photographs are not here; set MAXSPARSE_DATA"}
+    table: dict[str, Any] = {}
+    for name in ("ball", "cat", "reading"):
+        scene = stereo.load(folder / f"diligent_{name}.npz", intensities="unknown")
+        begun = time.process_time()
+        result = stereo.estimate_normals(scene, lights="estimate")
+        seconds = time.process_time() - begun
+        off = angular_error(result.light_estimate.lights, scene.lights)
+        table[f"DiLiGenT {name}"] = {
+            "known": stereo.estimate_normals(stereo.load(folder / f"diligent_{name}.npz")).mean_error,
+            "intensities unknown": stereo.estimate_normals(scene, intensities="estimate").mean_error,
+            "lights unknown": result.mean_error,
+            "lights": float(off.mean()),
+            "worst light": float(off.max()),
+            "expected": float(result.light_estimate.error.mean()),
+            "processor seconds": round(seconds, 1),
+        }
+        print(name, table[f"DiLiGenT {name}"], flush=True)
+    found = stereo.estimate_lights(stereo.load(folder / "uw" / "cat", lights="unknown"))
+    off = angular_error(found.lights, stereo.read_lights(folder / "uw" / "lights.txt"))
+    figures = {"lights": float(off.mean()), "worst light": float(off.max()), "expected": float(found.error.mean())}
+    table["UW cat, 12 photographs"] = figures
+    return {"degrees": table, "command": "python benchmarks/stereo.py unknown"}
 
 
 def rig() -> dict[str, Any]:
@@ -315,7 +345,15 @@ def data_folder() -> Path | None:
 
 
 def main() -> None:
-    parts = {"bunny": bunny, "materials": materials, "real": real, "rig": rig, "speed": speed, "memory": memory}
+    parts = {
+        "bunny": bunny,
+        "materials": materials,
+        "real": real,
+        "unknown": unknown,
+        "rig": rig,
+        "speed": speed,
+        "memory": memory,
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="which parts to run; all by default")
     chosen = parser.parse_args().parts or list(parts)

@@ -125,3 +125,32 @@ def test_the_network_is_tuned_to_the_rig_once(folder, tmp_path, monkeypatch, run
     assert refused.returncode == 1
     assert "method 'ls' has no option 'minutes'" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_lights_and_mask_from_the_photographs(folder, tmp_path, run):
+    unknown = ("--lights", "unknown", "--mask", "auto", "--mesh", "", "--no-viewer", "--method", "ls")
+    done = run(str(folder), "-o", str(tmp_path), *unknown)
+    assert done.returncode == 0, done.stderr
+    assert "Lights estimated from the photographs, expected error" in done.stdout
+    found, truth = np.loadtxt(tmp_path / "lights.txt"), np.loadtxt(folder / "lights.txt")
+    assert np.degrees(np.arccos((found * truth).sum(axis=1))).mean() < 6
+    assert np.loadtxt(tmp_path / "intensities.txt").shape == (8,)
+    mask = cv2.imread(str(tmp_path / "mask.png"), cv2.IMREAD_UNCHANGED) > 0
+    assert (mask == (np.load(folder / "truth.npy")[..., 2] > 0)).mean() > 0.95
+
+
+def test_near_lamps_and_a_scale(folder, tmp_path, run):
+    lights = np.loadtxt(folder / "lights.txt")
+    np.savetxt(tmp_path / "lamps.txt", 1e6 * lights + [0, 0, -500])  # as good as at infinity
+    np.savetxt(tmp_path / "K.txt", [[4000.0, 0, 19.5], [0, 4000.0, 19.5], [0, 0, 1]])
+    near = ("--positions", str(tmp_path / "lamps.txt"), "--camera", str(tmp_path / "K.txt"), "--distance", "500")
+    done = run(str(folder), "-o", str(tmp_path), *near, "--mesh", "glb", "--method", "ls")
+    assert done.returncode == 0, done.stderr
+    normals, truth = np.load(tmp_path / "normals.npy"), np.load(folder / "truth.npy")
+    assert np.median((normals * truth).sum(axis=2)[truth[..., 2] > 0]) > 0.999
+    assert np.nanmedian(np.load(tmp_path / "depth.npy")) == pytest.approx(500, rel=1e-4)
+    page = (tmp_path / "viewer.html").read_text(encoding="utf-8")
+    json.loads(page.split('id="data">')[1].split("</script>")[0], parse_constant=pytest.fail)  # browsers refuse NaN
+    refused = run(str(folder), "-o", str(tmp_path), "--perspective")
+    assert refused.returncode == 1
+    assert "--perspective needs --camera" in refused.stderr

@@ -55,7 +55,15 @@ def test_meshes(written, kind):
     np.testing.assert_allclose(np.linalg.norm(mesh.vertices[:, :2], axis=1).max(), 47 / 2 * np.sqrt(0.85), atol=1)
     agree = (mesh.vertex_normals * result.normals[result.mask]).sum(axis=1)
     assert np.median(agree) > 0.99
-    assert mesh.visual.vertex_colors.shape == (len(mesh.vertices), 4)
+    if kind == "glb":  # every vertex shows its own pixel of the texture
+        picture = np.asarray(mesh.visual.material.baseColorTexture.convert("RGB"))
+        assert picture.shape[:2] == result.mask.shape
+        shown = mesh.visual.uv * [result.mask.shape[1], result.mask.shape[0]]
+        rows, columns = (result.mask.shape[0] - shown[:, 1]).astype(int), shown[:, 0].astype(int)
+        assert (np.stack([rows, columns], 1) == np.argwhere(result.mask)).all()
+        np.testing.assert_array_equal(picture, display(result.colour, np.where(result.mask, 0.0, np.nan)))
+    else:
+        assert mesh.visual.vertex_colors.shape == (len(mesh.vertices), 4)
 
 
 def test_mesh_of_fewer_vertices_and_perspective():
@@ -65,6 +73,14 @@ def test_mesh_of_fewer_vertices_and_perspective():
     K = np.array([[100.0, 0, 30], [0, 100.0, 25], [0, 0, 1]])
     mesh = stereo.make_mesh(np.full((50, 60), 2.0), n, K=K)
     np.testing.assert_allclose(mesh.vertices[0], [-0.6, 0.5, -2.0])
+    flat = stereo.integrate(n, K=K, distance=250.0)  # mm
+    np.testing.assert_allclose(flat, 250.0, rtol=1e-6)
+    across = np.ptp(stereo.make_mesh(flat, n, K=K).vertices[:, 0])
+    assert across == pytest.approx(59 / 100 * 250)  # 59 pixels of 1/100 rad at that distance
+    with pytest.raises(ValueError, match="only together with the camera"):
+        stereo.integrate(n, distance=250.0)
+    with pytest.raises(ValueError, match="distance must be positive"):
+        stereo.integrate(n, K=K, distance=0.0)
     with pytest.raises(ValueError, match="suffix of the mesh"):
         stereo.write_mesh(mesh, "mesh.xyz")
 

@@ -1,6 +1,8 @@
 """The page in a real browser: a person drags the light, turns the object and looks at the maps."""
 
+import base64
 import io
+import json
 import re
 import shutil
 import time
@@ -42,18 +44,29 @@ def browser():
 @pytest.fixture
 def opened(browser, page):
     browser.get(page.as_uri())
-    for _ in range(100):
-        if browser.execute_script("return document.body.dataset.ready"):
-            break
-        time.sleep(0.1)
-    else:
+    if not until(lambda: browser.execute_script("return document.body.dataset.ready")):
         pytest.fail("the page did not draw: " + browser.execute_script("return document.body.innerText"))
     return browser
 
 
+def until(ready, seconds=60.0):
+    """Return what `ready` returns as soon as it is true; a full machine may take long, so `seconds` is generous."""
+    end = time.monotonic() + seconds
+    while not (found := ready()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def settle(browser):
+    """Wait until the page has drawn what it was asked for: drawing waits for the next frame."""
+    browser.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)))"
+    )
+
+
 def look(browser):
     """Return what the canvas shows, (h, w, 3)."""
-    time.sleep(0.3)
+    settle(browser)
     picture = browser.find_element("id", "view").screenshot_as_png
     return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(float)
 
@@ -138,7 +151,77 @@ def test_a_scene_without_truth_says_why_error_is_off(browser, matt_ball, tmp_pat
     result = stereo.estimate_normals(scene, "ls")
     stereo.write_viewer(result, stereo.integrate(result.normals), tmp_path / "v.html")
     browser.get((tmp_path / "v.html").as_uri())
-    time.sleep(1)
+    assert until(lambda: browser.execute_script("return document.body.dataset.ready"))
     button = browser.find_element("css selector", "[data-mode='4']")
     assert not button.is_enabled()
     assert "not known" in button.get_attribute("title")
+
+
+def test_the_bad_photograph_is_named_and_its_light_chosen(opened, matt_ball):
+    said = opened.find_element("id", "chosen").text
+    assert "the worst is photograph 2," in said  # it is black
+    before = look(opened)
+    bars = opened.find_element("id", "bars")
+    bars.send_keys("\ue014" * 4)  # arrow right: photographs 0 to 3
+    assert opened.find_element("id", "chosen").text.startswith("photograph 3: misfit 0")
+    after = look(opened)
+    assert np.abs(after - before).mean() > 1
+    x, y, _ = matt_ball.lights[3]
+    assert np.sign(brightest(after)[0] - 0.5) == np.sign(x) or abs(x) < 0.1
+    assert np.sign(0.5 - brightest(after)[1]) == np.sign(y) or abs(y) < 0.1
+
+
+def test_a_profile_is_the_ball(opened):
+    opened.find_element("id", "cut").click()
+    settle(opened)
+    plot = opened.find_element("id", "profile")
+    depth = np.array([np.nan if z is None else z for z in json.loads(plot.get_attribute("data-values"))])
+    length = float(plot.get_attribute("data-length"))
+    radius = 47 / 2  # half of the picture
+    place = np.linspace(-length / 2, length / 2, len(depth))
+    known = np.isfinite(depth) & (np.abs(place) < 0.85 * radius)
+    assert known.sum() > 100
+    off = depth - np.sqrt(np.maximum(radius**2 - place**2, 0))
+    off = off[known] - np.median(off[known])
+    assert np.abs(off).mean() < 0.05 * radius
+    assert "px" in opened.find_element("id", "caption").text
+    drag(opened, "view", 60, 60)
+    settle(opened)
+    assert float(plot.get_attribute("data-length")) < length
+    opened.find_element("id", "cut").click()
+    settle(opened)
+    assert not opened.find_element("id", "plot").is_displayed()
+
+
+def test_a_still_is_saved(opened):
+    opened.execute_script(
+        "HTMLAnchorElement.prototype.click = function () {"
+        " fetch(this.getAttribute('href')).then((r) => r.arrayBuffer())"
+        ".then((b) => { document.body.dataset.still = btoa(String.fromCharCode(...new Uint8Array(b))); }); }"
+    )
+    opened.find_element("id", "still").click()
+    held = until(lambda: opened.execute_script("return document.body.dataset.still"))
+    assert held, "no still was offered"
+    saved = np.asarray(Image.open(io.BytesIO(base64.b64decode(held))).convert("RGB")).astype(float)
+    shown = look(opened)
+    assert np.abs(saved.mean(axis=(0, 1)) - shown.mean(axis=(0, 1))).max() < 3
+    assert saved.std() > 10
+
+
+def test_estimated_lights_are_drawn_next_to_the_given_ones(matt_ball, tmp_path):
+    from dataclasses import replace
+
+    result = stereo.estimate_normals(matt_ball, "consensus")
+    L = matt_ball.lights
+    found = stereo.LightEstimate(L, np.ones(14), np.full(14, 2.5), before=np.roll(L, 1, axis=0))
+    path = tmp_path / "v.html"
+    stereo.write_viewer(replace(result, light_estimate=found), stereo.integrate(result.normals), path)
+    stored = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S).group(1)
+    shots = json.loads(stored)["photographs"]
+    np.testing.assert_allclose([shot["light"] for shot in shots], L, atol=1e-4)
+    np.testing.assert_allclose([shot["before"] for shot in shots], found.before, atol=1e-4)
+    assert {shot["error"] for shot in shots} == {2.5}
+    # The residual of a photograph is its median distance from shading, in closed form.
+    shading = np.maximum(np.einsum("hwi,i->hw", result.normals, L[2]), 0)[matt_ball.mask]
+    assert shots[2]["residual"] == pytest.approx(np.median(shading), abs=1e-4)
+    assert max(shot["residual"] for i, shot in enumerate(shots) if i not in (2, 5)) < 1e-3

@@ -16,7 +16,7 @@ from maxsparse.cli.arguments import Json, check_name, one_of, parse_range
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
-    from maxsparse.stereo import NormalMap
+    from maxsparse.stereo import LightEstimate, NormalMap
 
 __all__ = ["app"]
 
@@ -60,10 +60,36 @@ def estimate(
         float | None, typer.Option(help="network: mean of the outliers, relative to the brightest reading; 0.")
     ] = None,
     variance: Annotated[float | None, typer.Option(help="network: variance of the outliers; 0.25.")] = None,
-    lights: Annotated[Path | None, typer.Option(help="File of light directions, y up and z to the camera.")] = None,
-    intensities: Annotated[Path | None, typer.Option(help="File of the lights' intensities, one row each.")] = None,
-    mask: Annotated[Path | None, typer.Option(help="Image that is white on the object.")] = None,
+    lights: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of light directions, y up and z to the camera; `unknown` estimates directions and intensities "
+            "from the photographs."
+        ),
+    ] = None,
+    intensities: Annotated[
+        Path | None,
+        typer.Option(help="File of the lights' intensities, one row each; `unknown` estimates them."),
+    ] = None,
+    mask: Annotated[
+        Path | None,
+        typer.Option(help="Image that is white on the object; `auto` finds what is brighter than the background."),
+    ] = None,
     camera: Annotated[Path | None, typer.Option(help="File of the 3×3 camera matrix, for perspective depth.")] = None,
+    perspective: Annotated[
+        bool, typer.Option(help="Use --camera for the normals too, for wide lenses; without the common material.")
+    ] = False,
+    positions: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the positions of near lamps in mm, instead of directions: camera at the origin, x right, "
+            "y up, z against its view; needs --camera and --distance."
+        ),
+    ] = None,
+    distance: Annotated[
+        float | None,
+        typer.Option(help="Distance of the object from the camera in mm, for depth and meshes in mm; needs --camera."),
+    ] = None,
     gamma: Annotated[float, typer.Option(help="2.2 for photographs that are not linear.")] = 1.0,
     key: Annotated[str | None, typer.Option(help="Name of the images in a .npz file.")] = None,
     mesh: Annotated[
@@ -72,30 +98,47 @@ def estimate(
     viewer: Annotated[bool, typer.Option(help="Write viewer.html.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Estimate normals, depth and a mesh from photographs under known lights.
+    """Estimate normals, depth and a mesh from photographs under several lights.
 
     Writes normals, confidence and albedo as .npy and 16-bit .png, depth as .npy, the mesh, and viewer.html, a page
-    to relight the object.
+    to relight the object; lights.txt and intensities.txt if they were estimated.
 
     Example: maxsparse stereo photographs -o out
+
+    Example, for a hand-held lamp: maxsparse stereo photographs --lights unknown -o out
     """
+    import numpy as np
+
     from maxsparse import stereo
-    from maxsparse.stereo.output import check_request
+    from maxsparse.stereo.output import check_request, write_png
 
     check_name(STEREO, method, "--method")
     begun = time.perf_counter()
     formats = [word.strip() for word in mesh.split(",") if word.strip()]
     with _spoken_warnings():
         K = None if camera is None else stereo.read_lights(camera)
+        if perspective and camera is None:
+            raise ValueError("--perspective needs --camera")
+        if positions is not None and lights is None:
+            lights = Path("unknown")  # positions replace them
         scene = stereo.load(source, lights=lights, intensities=intensities, mask=mask, gamma=gamma, key=key)
         if not as_json:
             typer.echo(f"{scene!r}")
-        check_request(output, K=K, meshes=formats)
+        check_request(output, K=K, meshes=formats, distance=distance)
         law = {"outliers": parse_range(outliers, "--outliers"), "mean": mean, "variance": variance}
         given = {"minutes": minutes, "model": model, **law}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for name, given_file in (("lights", lights), ("intensities", intensities)):
+            if str(given_file) == "unknown" and positions is None:
+                options[name] = "estimate"
+        if perspective or positions is not None:
+            options |= {"camera": K, "distance": distance}
+            options["positions"] = None if positions is None else stereo.read_lights(positions)
         result = stereo.estimate_normals(scene, method, material=material, progress=True, **options)
-    written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer)
+    written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer, distance=distance)
+    if str(mask) == "auto":
+        written.append(output / "mask.png")
+        write_png(np.where(scene.mask, 255, 0).astype(np.uint8), written[-1])
     seconds = time.perf_counter() - begun
     if as_json:
         print_json(_figures(result) | {"seconds": seconds, "files": [str(path) for path in written]})
@@ -145,12 +188,26 @@ def _figures(result: NormalMap) -> dict[str, Any]:
         "pixels": int(result.mask.sum()),
         "confident": float((result.confidence[result.mask] > 0.5).mean()),
         "mean_angular_error": result.mean_error,
+    } | ({} if result.light_estimate is None else {"lights": _light_figures(result.light_estimate)})
+
+
+def _light_figures(estimate: LightEstimate) -> dict[str, Any]:
+    return {
+        "directions": estimate.lights.tolist(),
+        "intensities": estimate.intensities.tolist(),
+        "expected_error": estimate.error.tolist(),
+        "determined": estimate.determined,
+        "reasons": list(estimate.reasons),
     }
 
 
 def _report(result: NormalMap) -> None:
     figures = _figures(result)
     typer.echo(f"Method {result.method}: {figures['confident']:.0%} of the pixels have a confidence above one half.")
+    if result.light_estimate is not None:
+        found = result.light_estimate
+        doubt = "" if found.determined else "; the photographs do not determine them, see the warning"
+        typer.echo(f"Lights estimated from the photographs, expected error {found.error.mean():.1f}°{doubt}.")
     if result.mean_error is not None:
         typer.echo(f"Mean angular error {result.mean_error:.2f}° against the true normals.")
 

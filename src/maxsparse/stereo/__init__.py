@@ -1,4 +1,4 @@
-"""Photometric stereo: from photographs under known lights to normals, depth, a mesh and a page to relight the object.
+"""Photometric stereo: from photographs under several lights to normals, depth, a mesh and a page to relight the object.
 
 Frame everywhere: x to the right, y up, z towards the camera.
 
@@ -11,6 +11,7 @@ Frame everywhere: x to the right, y up, z towards the camera.
 """
 
 from maxsparse.stereo.calibrate import Calibration, calibrate_lights
+from maxsparse.stereo.capture import CaptureWarning
 from maxsparse.stereo.estimate import NormalMap, estimate_normals
 from maxsparse.stereo.integrate import integrate
 from maxsparse.stereo.lights import hemisphere_lights
@@ -20,18 +21,23 @@ from maxsparse.stereo.output import write_all
 from maxsparse.stereo.readers import load, read_lights
 from maxsparse.stereo.render import render
 from maxsparse.stereo.scene import FrameWarning, LightsWarning, Scene, make_scene
+from maxsparse.stereo.self_calibration.estimate import LightEstimate, estimate_intensities, estimate_lights
 from maxsparse.stereo.viewer import write_viewer
 
 __all__ = [
     "METHODS",
     "Calibration",
+    "CaptureWarning",
     "Fit",
     "FrameWarning",
+    "LightEstimate",
     "LightsWarning",
     "Mesh",
     "NormalMap",
     "Scene",
     "calibrate_lights",
+    "estimate_intensities",
+    "estimate_lights",
     "estimate_normals",
     "hemisphere_lights",
     "integrate",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.progress import track
-from maxsparse._core.validation import FloatArray, RandomState, check_rng
+from maxsparse._core.validation import FloatArray, RandomState, check_choice, check_rng
 from maxsparse.metrics import angular_error
 from maxsparse.stereo.methods import Fit, check_options, find_method, takes_rng
 from maxsparse.stereo.scene import FrameWarning, Scene
+
+if TYPE_CHECKING:
+    from maxsparse.stereo.self_calibration.estimate import LightEstimate
 
 __all__ = ["NormalMap", "check_frame", "estimate_normals"]
 
@@ -42,6 +45,12 @@ class NormalMap:
         Albedo in colour; grey for grey photographs.
     error : ndarray of shape (H, W) or None
         Angular error in degrees where the true normals are known; NaN outside the mask and where no normal was found.
+    residuals : ndarray of shape (q,)
+        How badly every photograph fits to normals and albedo, relative to the albedo.
+    scene : Scene
+        With the lights that were used; for near lamps, those that the middle of the object sees.
+    light_estimate : LightEstimate or None
+        The lights that were estimated, with their expected errors; None if they were given.
     """
 
     normals: FloatArray
@@ -51,6 +60,7 @@ class NormalMap:
     mask: NDArray[np.bool_]
     method: str
     scene: Scene
+    light_estimate: LightEstimate | None = None
 
     @cached_property
     def colour(self) -> FloatArray:
@@ -68,6 +78,17 @@ class NormalMap:
         picture = np.full(self.mask.shape, np.nan)
         picture[self.mask] = angular_error(self.normals[self.mask], truth[self.mask])
         return picture
+
+    @cached_property
+    def residuals(self) -> NDArray[np.float64]:
+        """How badly every photograph fits, (q,): median of abs(reading / albedo − max(n·l, 0)), as if matt."""
+        normals, albedo = self.normals[self.mask], self.albedo[self.mask]
+        usable = np.flatnonzero((albedo > 0) & (self.confidence[self.mask] > 0))
+        usable = usable[:: max(1, len(usable) // CHUNK_PIXELS)]
+        if not len(usable):
+            return np.full(len(self.scene.lights), np.nan)
+        shading = np.maximum(normals[usable] @ self.scene.lights.T, 0.0)
+        return np.asarray(np.median(np.abs(self.scene.readings[usable] / albedo[usable, None] - shading), axis=0))
 
     @property
     def missing(self) -> int:
@@ -91,6 +112,11 @@ def estimate_normals(
     scene: Scene,
     method: str = "auto",
     *,
+    lights: str = "known",
+    intensities: str = "known",
+    camera: ArrayLike | None = None,
+    positions: ArrayLike | None = None,
+    distance: float | None = None,
     material: bool | None = None,
     rng: RandomState = 0,
     n_threads: int | None = None,
@@ -106,6 +132,20 @@ def estimate_normals(
     method : str, default="auto"
         ``"auto"``, ``"consensus"``, ``"ls"``, ``"l1"``, ``"sbl"``, ``"rnd4"``, ``"network"`` (trains once per rig), or
         a registered one.
+    lights : {"known", "estimate"}, default="known"
+        "estimate": find directions and intensities of the lights from the photographs
+        (:func:`maxsparse.stereo.estimate_lights`); the scene's own are not used.
+    intensities : {"known", "estimate"}, default="known"
+        "estimate": find the intensities of lights whose directions are known.
+    camera : array-like of shape (3, 3) or None, default=None
+        Camera matrix in pixels of a perspective camera; None is an orthographic one. Every pixel is then fitted in the
+        frame of its own viewing ray (:func:`maxsparse.stereo.near.fit_near`), without `material`.
+    positions : array-like of shape (q, 3) or None, default=None
+        Positions of lamps that are near, instead of the scene's directions, in the unit of `distance`: the camera is at
+        the origin, x right, y up, z against its view. Needs `camera` and `distance`. Intensities are those at equal
+        distance.
+    distance : float or None, default=None
+        Distance of the object from the camera.
     material : bool or None, default=None
         Divide the readings by the common reflectance of all pixels and fit again, if readings and normals then agree
         better (:func:`maxsparse.stereo.material.fit_as_if_matt`); if they agree very well, refit with an even albedo
@@ -129,6 +169,8 @@ def estimate_normals(
     -----
     FrameWarning
         If the lights seem to be given in another frame than x right, y up, z to the camera.
+    LightsWarning
+        If lights are to be estimated, but the photographs do not determine them.
 
     Examples
     --------
@@ -153,11 +195,23 @@ def estimate_normals(
     from maxsparse.stereo.even_albedo import refit_evenly
     from maxsparse.stereo.fitting.neighbours import decide
     from maxsparse.stereo.material import Material, fit_as_if_matt
+    from maxsparse.stereo.near import as_if_distant, check_positions, fit_near
+    from maxsparse.stereo.self_calibration.estimate import estimate_intensities, estimate_lights
 
     solver = find_method(method)
     check_options(method, options)
     if takes_rng(solver):
         options["rng"] = check_rng(rng)
+    check_choice(lights, "lights", ("known", "estimate"))
+    check_choice(intensities, "intensities", ("known", "estimate"))
+    if positions is not None:
+        if camera is None:
+            raise ValueError("positions of lamps need the camera matrix too, as camera=")
+        positions = check_positions(positions, scene.readings.shape[1])
+    if camera is not None and (lights == "estimate" or intensities == "estimate"):
+        raise ValueError("lights can be estimated for an orthographic camera and distant lights only; omit camera=")
+    if lights == "known" and not scene.lights_known and positions is None:
+        raise ValueError('the scene has no light directions; pass lights="estimate" to find them in the photographs')
     starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
 
     def solve(shared: Material | None = None, normals: FloatArray | None = None) -> Fit:
@@ -171,8 +225,19 @@ def estimate_normals(
         return decide(Fit.join(fits), scene.mask)
 
     divide = method == "auto" if material is None else material
+    if camera is not None and material:
+        raise ValueError("material=True needs an orthographic camera; omit camera=")
+    estimate: LightEstimate | None = None
     with threads(n_threads), compiling(KERNELS):
-        if divide:
+        if lights == "estimate" or intensities == "estimate":
+            estimate = (estimate_lights if lights == "estimate" else estimate_intensities)(scene, rng=rng)
+            scene = estimate.applied(scene)
+        if camera is not None:
+            method_of = partial(solver, **options)
+            fit = fit_near(scene, method_of, camera, positions=positions, distance=distance)
+            if positions is not None and distance is not None:
+                scene = as_if_distant(scene, camera, positions, distance)
+        elif divide:
             fit, shared = fit_as_if_matt(solve, scene.readings, scene.lights)
             if shared is not None:
                 fit = refit_evenly(scene.readings, scene.lights, fit, scene.mask, shared)
@@ -186,6 +251,7 @@ def estimate_normals(
         scene.mask,
         method,
         scene,
+        estimate,
     )
     check_frame(result.normals, result.mask)
     return result

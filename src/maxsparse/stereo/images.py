@@ -1,4 +1,4 @@
-"""One photograph from a file: 8- and 16-bit PNG and TIFF, TGA, JPEG, BMP, and floating-point HDR, EXR and PFM."""
+"""One photograph from a file: 8- and 16-bit PNG and TIFF, TGA, JPEG, BMP, floating-point HDR, EXR, PFM, camera raw."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from maxsparse._core.extras import needs
 from maxsparse.stereo.captured_output import CapturedOutput
 
-__all__ = ["SUFFIXES", "read_image"]
+__all__ = ["RAW", "SUFFIXES", "read_image"]
 
 PILLOW = (".tga", ".jpg", ".jpeg", ".bmp")  # it refuses truncated files; OpenCV fills a truncated JPEG with grey
 OPENCV = (".png", ".tif", ".tiff", ".hdr", ".pfm")  # Pillow would reduce 16-bit colour to 8 bits
-SUFFIXES = (*PILLOW, *OPENCV, ".exr")
+RAW = (".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw")
+SUFFIXES = (*PILLOW, *OPENCV, ".exr", *RAW)
 MOST_PIXELS = 2**27  # of one photograph; a file of a few bytes can declare any size
 
 
@@ -39,7 +40,9 @@ def read_image(path: Path) -> NDArray[Any]:
         raise ValueError(f"cannot read {str(path)!r}: unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
     if path.stat().st_size == 0:
         raise ValueError(f"image {str(path)!r} is empty")
-    reader = _read_pillow if suffix in PILLOW else _read_exr if suffix == ".exr" else _read_opencv
+    reader = _read_opencv
+    for suffixes, other in ((PILLOW, _read_pillow), ((".exr",), _read_exr), (RAW, _read_raw)):
+        reader = other if suffix in suffixes else reader
     complaints = CapturedOutput()
     try:
         with complaints:
@@ -102,6 +105,22 @@ def _read_exr(path: Path) -> NDArray[Any]:
     if len(channels) != 1 and "Y" not in channels:
         raise ValueError(f"it has channels {', '.join(channels)}; RGB or one channel is needed")
     return channels["Y" if "Y" in channels else next(iter(channels))].astype(np.float32)
+
+
+def _read_raw(path: Path) -> NDArray[Any]:
+    """Develop a raw file without any curve: linear, 16 bits, the camera's daylight balance for all photographs."""
+    with needs(f"reading {path.suffix.lower()} files"):
+        import rawpy
+    with rawpy.imread(str(path)) as stored:
+        _check_size(stored.sizes.width, stored.sizes.height)
+        # By default LibRaw stretches photographs without bright pixels, each by its own factor.
+        plain: dict[str, Any] = {
+            "gamma": (1, 1),
+            "no_auto_bright": True,
+            "adjust_maximum_thr": 0.0,
+            "use_camera_wb": False,
+        }
+        return np.asarray(stored.postprocess(**plain, output_bps=16, user_flip=0))
 
 
 def _check_size(width: int, height: int) -> None:

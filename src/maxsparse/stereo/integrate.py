@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.validation import FloatArray, check_integer, check_matrix
+from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
 
-__all__ = ["check_camera", "integrate"]
+__all__ = ["check_camera", "check_distance", "integrate"]
 
 SHARPNESS = 2.0  # k of the bilateral weights
 STEEPEST = 0.02  # cosine to the viewing ray below which a normal gives no reliable slope
@@ -23,6 +23,7 @@ def integrate(
     K: ArrayLike | None = None,
     confidence: FloatArray | None = None,
     discontinuities: int = 0,
+    distance: float | None = None,
 ) -> NDArray[np.float64]:
     r"""Integrate a normal map to depth.
 
@@ -46,12 +47,14 @@ def integrate(
         Weight of every pixel.
     discontinuities : int, default=0
         Rounds of reweighting, in which a pixel can follow one of its neighbours only, so that depth can jump.
+    distance : float or None, default=None
+        Distance of the object from the camera, the median of all pixels, in millimetres or any other unit; needs `K`.
 
     Returns
     -------
     depth : ndarray of shape (H, W)
         NaN outside the mask. Orthographic: height towards the camera in pixels, mean 0 on every connected part.
-        Perspective: distance along the optical axis, with median 1 on every connected part; photographs
+        Perspective: distance along the optical axis, with median `distance` or 1 on every connected part; photographs
         alone do not determine the scale.
 
     Notes
@@ -84,13 +87,26 @@ def integrate(
     if not inside.any():
         raise ValueError("the mask contains no normals to integrate")
     camera = None if K is None else check_camera(K)
+    scale = check_distance(distance, K)
     grid = _Grid.of(inside)
     cosine, across, down = _coefficients(field, inside, camera)
     trust = np.ones(len(cosine)) if confidence is None else np.maximum(np.asarray(confidence)[inside], 1e-3)
     z = _solve(grid, cosine, across, down, trust, rounds)
     depth = np.full(inside.shape, np.nan)
-    depth[inside] = _settle(z, grid.parts, perspective=camera is not None)
+    depth[inside] = scale * _settle(z, grid.parts, perspective=camera is not None)
     return depth
+
+
+def check_distance(distance: float | None, K: ArrayLike | None) -> float:
+    """Return the distance of the object, 1 for None."""
+    if distance is None:
+        return 1.0
+    if K is None:
+        raise ValueError("a distance sets the scale only together with the camera matrix K")
+    value = check_number(distance, "distance", low=0.0)
+    if value == 0.0:
+        raise ValueError("distance must be positive, got 0")
+    return value
 
 
 def check_camera(K: ArrayLike) -> NDArray[np.float64]:

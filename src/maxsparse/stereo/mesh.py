@@ -32,6 +32,8 @@ class Mesh:
     colours : ndarray of shape (V, 3), uint8
     pixels : ndarray of shape (V, 2), int
         Row and column of the pixel of every vertex.
+    texture : ndarray of shape (H, W, 3), uint8, or None
+        The colours of all pixels, for .glb files.
     """
 
     vertices: NDArray[np.float64]
@@ -39,6 +41,7 @@ class Mesh:
     normals: NDArray[np.float64]
     colours: NDArray[np.uint8]
     pixels: NDArray[np.int64]
+    texture: NDArray[np.uint8] | None = None
 
 
 def make_mesh(
@@ -67,7 +70,7 @@ def make_mesh(
     -------
     mesh : Mesh
         Orthographic: in pixels, with the origin in the centre of the picture. Perspective: in units of the depth,
-        with the camera at the origin.
+        with the camera at the origin; in millimetres if the depth is.
 
     Examples
     --------
@@ -94,12 +97,14 @@ def make_mesh(
         matrix = check_camera(K)
         x, y = (c - matrix[0, 2]) / matrix[0, 0], (r - matrix[1, 2]) / matrix[1, 1]
         vertices = np.stack([x, -y, -np.ones(len(x))], axis=1) * z[inside][:, None]
-    shade = np.full((len(r), 3), 200, dtype=np.uint8) if colour is None else display(colour, depth)[r, c]
-    return Mesh(vertices, _triangles(number), normals[r, c].astype(np.float64), shade, np.stack([r, c], axis=1))
+    texture = None if colour is None else display(colour, depth)
+    shade = np.full((len(r), 3), 200, dtype=np.uint8) if texture is None else texture[r, c]
+    pixels = np.stack([r, c], axis=1)
+    return Mesh(vertices, _triangles(number), normals[r, c].astype(np.float64), shade, pixels, texture)
 
 
 def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
-    """Write a mesh with its normals and colours.
+    """Write a mesh with its normals and colours; a .glb file holds the colours as a texture.
 
     Parameters
     ----------
@@ -110,13 +115,26 @@ def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
     with needs("writing a mesh"):
         import trimesh
     kind = check_choice(Path(path).suffix.lower().lstrip("."), "the suffix of the mesh file", FORMATS)
-    body = trimesh.Trimesh(
-        mesh.vertices, mesh.faces, vertex_normals=mesh.normals, vertex_colors=mesh.colours, process=False
-    )
+    look: dict[str, Any] = {"vertex_colors": mesh.colours}
+    if kind == "glb" and mesh.texture is not None:
+        look = {"visual": _textured(mesh.texture, mesh.pixels)}
+    body = trimesh.Trimesh(mesh.vertices, mesh.faces, vertex_normals=mesh.normals, process=False, **look)
     options: dict[str, Any] = {"glb": {"include_normals": True}, "ply": {"vertex_normal": True}, "obj": {}}
     data: Any = body.export(file_type=kind, **options[kind])
     with atomic_write(path) as stream:
         stream.write(data.encode() if isinstance(data, str) else data)
+
+
+def _textured(texture: NDArray[np.uint8], pixels: NDArray[np.int64]) -> Any:
+    """Return trimesh's matt look of vertices at these pixels of a texture."""
+    with needs("writing a texture"):
+        from PIL import Image
+        from trimesh.visual import TextureVisuals
+        from trimesh.visual.material import PBRMaterial
+    H, W = texture.shape[:2]
+    places = np.stack([(pixels[:, 1] + 0.5) / W, 1.0 - (pixels[:, 0] + 0.5) / H], axis=1)
+    material = PBRMaterial(baseColorTexture=Image.fromarray(texture), metallicFactor=0.0, roughnessFactor=1.0)
+    return TextureVisuals(uv=places, material=material)
 
 
 def display(colour: FloatArray, region: FloatArray) -> NDArray[np.uint8]:

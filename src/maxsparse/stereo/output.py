@@ -15,8 +15,9 @@ from maxsparse._core.atomic import atomic_write
 from maxsparse._core.extras import needs
 from maxsparse._core.validation import FloatArray, check_choice
 from maxsparse.stereo.estimate import NormalMap
-from maxsparse.stereo.integrate import check_camera, integrate
+from maxsparse.stereo.integrate import check_camera, check_distance, integrate
 from maxsparse.stereo.mesh import FORMATS, make_mesh, write_mesh
+from maxsparse.stereo.self_calibration.estimate import LightEstimate
 from maxsparse.stereo.viewer import write_viewer
 
 __all__ = ["check_request", "normals_picture", "write_all", "write_png"]
@@ -33,6 +34,7 @@ def write_all(
     meshes: Sequence[str] = FORMATS,
     viewer: bool = True,
     discontinuities: int = 5,
+    distance: float | None = None,
 ) -> list[Path]:
     """Write all results of a scene into a folder.
 
@@ -49,15 +51,19 @@ def write_all(
         Write viewer.html.
     discontinuities : int, default=5
         See :func:`integrate`.
+    distance : float or None, default=None
+        Distance of the object from the camera in millimetres, which depth and meshes are then in; needs `K`.
 
     Returns
     -------
     paths : list of path
         normals.npy, normals.png (16 bits, (n + 1)/2), confidence.npy/.png, albedo.npy/.png (16 bits, white is the 99th
-        percentile), depth.npy, the meshes and viewer.html; error.npy/.png if the true normals are known.
+        percentile), depth.npy, the meshes and viewer.html; error.npy/.png if the true normals are known; lights.txt and
+        intensities.txt if lights were estimated.
     """
-    target = check_request(folder, K=K, meshes=meshes)
-    depth = integrate(result.normals, result.mask, K=K, confidence=result.confidence, discontinuities=discontinuities)
+    target = check_request(folder, K=K, meshes=meshes, distance=distance)
+    options = {"confidence": result.confidence, "discontinuities": discontinuities, "distance": distance}
+    depth = integrate(result.normals, result.mask, K=K, **options)  # type: ignore[arg-type]
     arrays = {"normals": result.normals, "confidence": result.confidence, "albedo": result.albedo, "depth": depth}
     if result.error is not None:
         arrays["error"] = result.error
@@ -76,6 +82,8 @@ def write_all(
     for name, picture in pictures.items():
         written.append(target / f"{name}.png")
         write_png(picture, written[-1])
+    if result.light_estimate is not None:
+        written += _write_lights(result.light_estimate, target)
     if meshes:
         mesh = make_mesh(depth, result.normals, colour=result.colour, K=K)
     for kind in meshes:
@@ -83,23 +91,39 @@ def write_all(
         write_mesh(mesh, written[-1])
     if viewer:
         written.append(target / "viewer.html")
-        write_viewer(result, depth, written[-1], K=K)
+        write_viewer(result, depth, written[-1], K=K, unit=None if distance is None else "mm")
     return written
 
 
 def check_request(
-    folder: str | os.PathLike[str], *, K: ArrayLike | None = None, meshes: Sequence[str] = FORMATS
+    folder: str | os.PathLike[str],
+    *,
+    K: ArrayLike | None = None,
+    meshes: Sequence[str] = FORMATS,
+    distance: float | None = None,
 ) -> Path:
     """Check, before long computations, that :func:`write_all` will succeed; create the folder and return it."""
     for kind in meshes:
         check_choice(kind, "a mesh's format", FORMATS)
     if K is not None:
         check_camera(K)
+    check_distance(distance, K)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=target):  # raises an error if the folder is not writable
         pass
     return target
+
+
+def _write_lights(estimate: LightEstimate, folder: Path) -> list[Path]:
+    """Write estimated lights as the files that :func:`maxsparse.stereo.load` reads."""
+    rows = "".join(f"{x:.6f} {y:.6f} {z:.6f}\n" for x, y, z in estimate.lights)
+    note = f"# estimated, expected error {estimate.error.mean():.1f} degrees: x right, y up, z to the camera\n"
+    texts = {"lights.txt": note + rows, "intensities.txt": "".join(f"{e:.6f}\n" for e in estimate.intensities)}
+    for name, text in texts.items():
+        with atomic_write(folder / name) as stream:
+            stream.write(text.encode())
+    return [folder / name for name in texts]
 
 
 def write_png(picture: NDArray[Any], path: str | os.PathLike[str]) -> None:

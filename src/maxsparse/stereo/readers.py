@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.validation import check_number
 from maxsparse.files import read_array
+from maxsparse.stereo.capture import Alignment, CaptureWarning, automatic_mask
+from maxsparse.stereo.develop import dark_frame, developed, grey, linear, stated_exposures
 from maxsparse.stereo.images import SUFFIXES, read_image
 from maxsparse.stereo.scene import (
     Collector,
@@ -29,10 +32,11 @@ __all__ = ["load", "photographs", "read_lights"]
 PathLike = str | os.PathLike[str]
 LIGHT_FILES = ("light_directions.txt", "lights.txt", "lights.npy", "lights.csv", "light_directions.npy")
 INTENSITY_FILES = ("light_intensities.txt", "intensities.txt", "light_intensities.npy", "intensities.npy")
+UNKNOWN = "unknown"  # instead of a file of lights or intensities
 STACK_FILES = ("images.npy", "images.npz")
 # Files in a folder of photographs that are not photographs.
 NOT_PHOTOGRAPHS = re.compile(
-    r"(^|[._-])(mask|normals?|normal_gt|normal_map|albedo|depth|confidence|error)([._-]|$)", re.I
+    r"(^|[._-])(mask|dark|normals?|normal_gt|normal_map|albedo|depth|confidence|error)([._-]|$)", re.I
 )
 
 
@@ -54,13 +58,14 @@ def load(
         Normal_gt.mat); a folder of photographs with ``lights.txt`` or ``lights.npy``, taken in the order of their
         numbers; a folder with ``images.npy``; or a file .npy or .npz. A .npz file holds ``I`` (or ``images``), ``L``
         (or ``lights``), and optionally ``Lint``, ``mask`` and ``normal``.
-    lights : path or array-like of shape (q, 3), default=None
-        Directions to the lights, x right, y up, z to the camera. None: the file next to the photographs.
-    intensities : path or array-like of shape (q,) or (q, 3), default=None
-        Brightness of the lights. None: the file next to the photographs, or 1.
-    mask : path or array-like of shape (H, W), default=None
+    lights : path or array-like of shape (q, 3) or "unknown", default=None
+        Directions to the lights, x right, y up, z to the camera. None: the file next to the photographs. "unknown": no
+        file is read, for ``estimate_normals(scene, lights="estimate")``.
+    intensities : path or array-like of shape (q,) or (q, 3) or "unknown", default=None
+        Brightness of the lights. None: the file next to the photographs, or 1. "unknown": 1, also if there is a file.
+    mask : path or array-like of shape (H, W) or "auto", default=None
         Above half of its largest value on the object. None: the image named mask next to the photographs, or every
-        pixel.
+        pixel. "auto": what stands out from a dark background (:func:`maxsparse.stereo.capture.automatic_mask`).
     gamma : float, default=1.0
         Exponent that makes the stored values linear; 2.2 for JPEGs from a camera.
     key : str or None, default=None
@@ -69,6 +74,16 @@ def load(
     Returns
     -------
     scene : Scene
+
+    Warns
+    -----
+    CaptureWarning
+        If the photographs of a folder have different exposures, or the camera moved between them.
+
+    Notes
+    -----
+    An image named dark, a photograph with the lens covered, is subtracted from the photographs. If their EXIF data hold
+    different exposures, readings are divided by them, unless intensities are given.
 
     Examples
     --------
@@ -160,22 +175,24 @@ def _load_folder(folder: Path, gamma: float, given: dict[str, Any]) -> Scene:
     if not paths:
         raise ValueError(f"{str(folder)!r} holds no photographs; supported formats are {', '.join(SUFFIXES)}")
     directions = check_lights(_needed_lights(given["lights"], folder), len(paths))
-    brightness = check_intensities(_rows(given["intensities"], folder, INTENSITY_FILES), len(paths))
-    first = read_image(paths[0])
-    region = find_mask(folder, given["mask"], first.shape[:2])
-    collector = Collector(int(region.sum()), len(paths))
-    channels = 1
-    for i, path in enumerate(paths):
-        image = first if i == 0 else read_image(path)
-        if image.shape[:2] != region.shape:
-            raise ValueError(
-                f"image {path.name!r} is {image.shape[0]}×{image.shape[1]}, but {paths[0].name!r} is "
-                f"{region.shape[0]}×{region.shape[1]}; all must have one size"
-            )
-        values = to_float(image[region], path.name)
-        values = values.reshape(len(values), -1)
+    intensities = _rows(given["intensities"], folder, INTENSITY_FILES)
+    brightness = check_intensities(stated_exposures(paths) if intensities is None else intensities, len(paths))
+    size = read_image(paths[0]).shape[:2]
+    dark = dark_frame(folder, size, gamma)
+    if isinstance(given["mask"], str | os.PathLike) and str(given["mask"]) == "auto":
+        region = automatic_mask(lambda: map(grey, developed(paths, size, dark, gamma)), (size[0], size[1]))
+    else:
+        region = find_mask(folder, given["mask"], size)
+    collector, alignment, channels = Collector(int(region.sum()), len(paths)), Alignment(), 1
+    for i, picture in enumerate(developed(paths, size, dark, gamma)):
+        values = picture[region].reshape(int(region.sum()), -1)
         channels = max(channels, values.shape[1])
-        collector.add(i, _linear(values, gamma), brightness[i])
+        collector.add(i, values, brightness[i])
+        alignment.add(grey(picture))
+    names = tuple(path.name for path in paths)
+    shaken = alignment.report(names)
+    if shaken is not None:
+        warnings.warn(shaken, CaptureWarning, stacklevel=3)
     truth = folder / "Normal_gt.mat"
     normals = None
     if truth.is_file():
@@ -183,7 +200,6 @@ def _load_folder(folder: Path, gamma: float, given: dict[str, Any]) -> Scene:
         if normals.shape != (*region.shape, 3):
             raise ValueError(f"{str(truth)!r} has shape {normals.shape}, but the photographs are {region.shape}")
         normals = np.where(region[..., None], normals, 0.0)
-    names = tuple(path.name for path in paths)
     return Scene(collector.readings, directions, region, normals, collector.chroma(channels), names)
 
 
@@ -203,14 +219,16 @@ def _load_stack(path: Path, key: str | None, gamma: float, given: dict[str, Any]
     lights, intensities = stored("L", "lights"), stored("Lint", "intensities")
     if given["lights"] is not None or lights is None:
         lights = _needed_lights(given["lights"], path.parent)
-    if given["intensities"] is not None or intensities is None:
+    if _unknown(given["intensities"]):
+        intensities = None
+    elif given["intensities"] is not None or intensities is None:
         intensities = _rows(given["intensities"], path.parent, INTENSITY_FILES)
     mask = stored("mask")
     if given["mask"] is not None or (mask is None and images.ndim > 2):
         size = images.shape[1:3] if mask is None else mask.shape
         mask = find_mask(path.parent, given["mask"], (size[0], size[1]))
     if gamma != 1.0:
-        images = _linear(to_float(images, path.name), gamma)
+        images = linear(to_float(images, path.name), gamma)
     return make_scene(images, lights, mask=mask, intensities=intensities, normals=stored("normal", "normals"))
 
 
@@ -242,6 +260,8 @@ def _read_mask(path: Path) -> NDArray[Any]:
 
 def _rows(given: PathLike | ArrayLike | None, folder: Path, names: Sequence[str]) -> NDArray[Any] | None:
     """Return rows of numbers: the given ones, or those of the first existing file."""
+    if _unknown(given):
+        return None
     if isinstance(given, str | os.PathLike):
         return read_lights(given)
     if given is not None:
@@ -252,18 +272,19 @@ def _rows(given: PathLike | ArrayLike | None, folder: Path, names: Sequence[str]
     return None
 
 
-def _needed_lights(given: PathLike | ArrayLike | None, folder: Path) -> NDArray[Any]:
+def _unknown(given: PathLike | ArrayLike | None) -> bool:
+    return isinstance(given, str | os.PathLike) and str(given) == UNKNOWN
+
+
+def _needed_lights(given: PathLike | ArrayLike | None, folder: Path) -> NDArray[Any] | None:
     rows = _rows(given, folder, LIGHT_FILES)
-    if rows is None:
+    if rows is None and not _unknown(given):
         raise FileNotFoundError(
             f"{str(folder)!r} holds no light directions ({', '.join(LIGHT_FILES[:3])}); write them there, pass "
-            "lights= (--lights), or calibrate them from a chrome ball with `maxsparse stereo calibrate`"
+            "lights= (--lights), calibrate them from a chrome ball with `maxsparse stereo calibrate`, or estimate them "
+            "from the photographs with lights='unknown' (--lights unknown)"
         )
     return rows
-
-
-def _linear(values: Any, gamma: float) -> Any:
-    return values if gamma == 1.0 else np.maximum(values, 0.0) ** gamma
 
 
 def _npz_names(path: Path) -> list[str]:

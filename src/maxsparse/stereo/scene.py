@@ -39,7 +39,7 @@ class Scene:
     readings : ndarray of shape (P, q), float32
         Linear grey values, divided by the lights' intensities; one row per pixel of the mask, in row-major order.
     lights : ndarray of shape (q, 3)
-        Unit directions to the lights: x right, y up, z to the camera.
+        Unit directions to the lights: x right, y up, z to the camera; NaN if they are unknown.
     mask : ndarray of shape (H, W), bool
         Pixels that show the object.
     normals : ndarray of shape (H, W, 3) or None
@@ -68,8 +68,14 @@ class Scene:
 
     def __repr__(self) -> str:
         H, W = self.mask.shape
+        unknown = "" if self.lights_known else ", directions unknown"
         truth = ", true normals" if self.normals is not None else ""
-        return f"Scene({H}×{W}, {self.readings.shape[0]} pixels in the mask, {len(self.lights)} lights{truth})"
+        return f"Scene({H}×{W}, {self.readings.shape[0]} pixels in the mask, {len(self.lights)} lights{unknown}{truth})"
+
+    @property
+    def lights_known(self) -> bool:
+        """Whether the scene has light directions."""
+        return bool(np.isfinite(self.lights).all())
 
     def select(self, lights: Sequence[int] | NDArray[np.intp]) -> Scene:
         """Return the scene with only some of its lights.
@@ -85,7 +91,7 @@ class Scene:
         """
         chosen = _numbers(lights, len(self.lights))
         names = tuple(self.names[i] for i in chosen) if self.names else ()
-        directions = check_lights(self.lights[chosen], len(chosen))
+        directions = check_lights(self.lights[chosen] if self.lights_known else None, len(chosen))
         return replace(self, readings=self.readings[:, chosen], lights=directions, names=names)
 
     def picture(self, values: ArrayLike) -> NDArray[Any]:
@@ -116,7 +122,7 @@ def spread(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
 
 def make_scene(
     images: ArrayLike,
-    lights: ArrayLike,
+    lights: ArrayLike | None,
     *,
     mask: ArrayLike | None = None,
     intensities: ArrayLike | None = None,
@@ -129,8 +135,9 @@ def make_scene(
     ----------
     images : array-like of shape (q, H, W), (q, H, W, 3), or with a mask also (q, P) or (q, P, 3)
         Linear photographs. Integers are divided by the largest value of their type; floats are not scaled.
-    lights : array-like of shape (q, 3)
-        Directions to the lights, scaled to length 1 here.
+    lights : array-like of shape (q, 3) or None
+        Directions to the lights, scaled to length 1 here; None if they are unknown, for
+        ``estimate_normals(scene, lights="estimate")``.
     mask : array-like of shape (H, W) or None, default=None
         Nonzero where the object is; None means every pixel.
     intensities : array-like of shape (q,) or (q, 3), or None, default=None
@@ -202,18 +209,18 @@ class Collector:
         return colour
 
 
-def check_lights(lights: ArrayLike, q: int) -> NDArray[np.float64]:
-    """Return q light directions (q, 3) scaled to length 1; refuse too few, zero and coplanar ones."""
+def check_lights(lights: ArrayLike | None, q: int) -> NDArray[np.float64]:
+    """Return q light directions (q, 3) scaled to length 1, NaN for None; refuse too few, zero and coplanar ones."""
+    if lights is None:
+        check_count(q)
+        return np.full((q, 3), np.nan)
     directions: NDArray[np.float64] = check_matrix(lights, "lights").astype(np.float64)
     if directions.shape[1] != 3:
         hint = "; they fit transposed, pass lights.T" if directions.shape[0] == 3 else ""
         raise ValueError(f"lights must have 3 columns (x, y, z), got shape {directions.shape}{hint}")
     if len(directions) != q:
         raise ValueError(f"there are {q} images but {len(directions)} lights; each image needs its own light")
-    if q < MIN_LIGHTS:
-        raise ValueError(
-            f"there are {q} lights; at least {MIN_LIGHTS} are needed: 3 determine a normal, more can detect outliers"
-        )
+    check_count(q)
     size = np.linalg.norm(directions, axis=1, keepdims=True)
     if (size == 0).any():
         raise ValueError(f"light {int(np.argmin(size))} is the zero vector; a light needs a direction")
@@ -235,6 +242,14 @@ def check_lights(lights: ArrayLike, q: int) -> NDArray[np.float64]:
             stacklevel=3,
         )
     return directions
+
+
+def check_count(q: int) -> None:
+    """Refuse fewer than four lights."""
+    if q < MIN_LIGHTS:
+        raise ValueError(
+            f"there are {q} lights; at least {MIN_LIGHTS} are needed: 3 determine a normal, more can detect outliers"
+        )
 
 
 def check_intensities(intensities: ArrayLike | None, q: int) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@
     return;
   }
 
-  const state = { light: [0.35, 0.35], turn: [0, 0], zoom: 1, mode: 0, gloss: 0.25, ambient: 0.05 };
+  const state = { light: [0.35, 0.35], turn: [0, 0], zoom: 1, mode: 0, gloss: 0.25, ambient: 0.05, shot: -1, cut: null };
 
   // ---- data -------------------------------------------------------------------------------------------------------
   async function unpack(text, Type) {
@@ -123,6 +123,7 @@
       gl.uniform1f(uniform("ambient"), state.ambient);
       gl.drawElements(gl.TRIANGLES, arrays.faces.length, gl.UNSIGNED_INT, 0);
       drawPad();
+      drawCut(width, height, small / 2);
     });
   }
   function drawPad() {
@@ -133,6 +134,17 @@
     c.fillStyle = ball;
     c.beginPath(); c.arc(R, R, R - 2, 0, 7); c.fill();
     c.strokeStyle = "#4a5058"; c.beginPath(); c.moveTo(R, 8); c.lineTo(R, 2 * R - 8); c.moveTo(8, R); c.lineTo(2 * R - 8, R); c.stroke();
+    const spot = (v) => [R + v[0] * (R - 10), R - v[1] * (R - 10)];
+    data.photographs.forEach((shot, i) => { // a line from where a light was said to be to where it was found
+      const [u, v] = spot(shot.light);
+      if (shot.before) {
+        const [s, t] = spot(shot.before);
+        c.strokeStyle = "#e8eaed"; c.beginPath(); c.moveTo(s, t); c.lineTo(u, v); c.stroke();
+        c.beginPath(); c.arc(s, t, 2.5, 0, 7); c.stroke();
+      }
+      c.fillStyle = i === state.shot ? "#ff6b6b" : "#7cc7ff";
+      c.beginPath(); c.arc(u, v, i === state.shot ? 4 : 2.2, 0, 7); c.fill();
+    });
     c.fillStyle = "#ffc857"; c.strokeStyle = "#15171a"; c.lineWidth = 2;
     c.beginPath(); c.arc(R + x * (R - 10), R - y * (R - 10), 8, 0, 7); c.fill(); c.stroke();
     c.lineWidth = 1;
@@ -163,7 +175,10 @@
     setLight((event.clientX - box.left - R) / (R - 10), -(event.clientY - box.top - R) / (R - 10));
   });
   onDrag(view, (event, dx, dy) => {
-    state.turn = [state.turn[0] + dx * 0.008, Math.max(-1.5, Math.min(1.5, state.turn[1] + dy * 0.008))];
+    if (state.cut) {
+      const end = placeOf(event);
+      state.cut = dx || dy ? [state.cut[0], end] : [end, end];
+    } else state.turn = [state.turn[0] + dx * 0.008, Math.max(-1.5, Math.min(1.5, state.turn[1] + dy * 0.008))];
     draw();
   });
   view.addEventListener("wheel", (event) => {
@@ -180,10 +195,117 @@
     });
   }
   onArrows(pad, (x, y) => setLight(state.light[0] + 0.05 * x, state.light[1] + 0.05 * y));
-  onArrows(view, (x, y) => { state.turn = [state.turn[0] + 0.08 * x, Math.max(-1.5, Math.min(1.5, state.turn[1] - 0.08 * y))]; draw(); });
+  onArrows(view, (x, y) => {
+    if (state.cut) { state.cut = state.cut.map(([u, v]) => [u + 0.02 * x, v + 0.02 * y]); draw(); return; }
+    state.turn = [state.turn[0] + 0.08 * x, Math.max(-1.5, Math.min(1.5, state.turn[1] - 0.08 * y))];
+    draw();
+  });
   byId("gloss").addEventListener("input", (event) => { state.gloss = event.target.value / 100; draw(); });
   byId("ambient").addEventListener("input", (event) => { state.ambient = event.target.value / 100; draw(); });
   byId("reset").addEventListener("click", () => { state.turn = [0, 0]; state.zoom = 1; draw(); });
+  byId("cut").addEventListener("click", () => {
+    state.cut = state.cut ? null : [[-1, 0], [1, 0]];
+    state.turn = [0, 0];
+    byId("cut").setAttribute("aria-pressed", String(Boolean(state.cut)));
+    draw();
+  });
+  byId("still").addEventListener("click", () => view.toBlob((blob) => {
+    const link = document.createElement("a");
+    const place = URL.createObjectURL(blob);
+    link.setAttribute("href", place);
+    link.download = "still.png";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(place), 10000);
+  }));
+
+  // ---- a profile through the depth ----------------------------------------------------------------------------------
+  // Heights on a grid as coarse as the vertices, in the plane that the camera sees, from −1 to 1.
+  const cells = Math.max(8, Math.floor(Math.sqrt(data.vertices) * 0.7)), heights = new Float32Array(cells * cells).fill(NaN);
+  for (let i = 0; i < data.vertices; i++) {
+    const [x, y, z] = [0, 1, 2].map((k) => arrays.positions[3 * i + k] / 32767);
+    heights[cellOf(x, y)] = z;
+  }
+  function cellOf(x, y) {
+    const of = (t) => Math.max(0, Math.min(cells - 1, Math.floor((t + 1) / 2 * cells)));
+    return of(y) * cells + of(x);
+  }
+  function heightAt(x, y) { // between the four cells around, where there are four
+    const side = 1 / cells, u = (x + 1) / 2 * cells - 0.5, v = (y + 1) / 2 * cells - 0.5, [s, t] = [u - Math.floor(u), v - Math.floor(v)];
+    const [a, b, c, d] = [[-1, -1], [1, -1], [-1, 1], [1, 1]].map(([i, j]) => heights[cellOf(x + (i < 0 ? -s : 1 - s) * 2 * side, y + (j < 0 ? -t : 1 - t) * 2 * side)]);
+    const mixed = (1 - t) * ((1 - s) * a + s * b) + t * ((1 - s) * c + s * d);
+    return Number.isFinite(mixed) ? mixed : heights[cellOf(x, y)];
+  }
+  function placeOf(event) { // in the plane of the object, from the front
+    const box = view.getBoundingClientRect(), reach = Math.min(box.width, box.height) * 0.46 * state.zoom;
+    return [(event.clientX - box.left - box.width / 2) / reach, -(event.clientY - box.top - box.height / 2) / reach];
+  }
+  function drawCut(width, height, reach) {
+    const sheet = byId("line"), c = sheet.getContext("2d");
+    sheet.width = width; sheet.height = height;
+    byId("plot").hidden = !state.cut;
+    if (!state.cut) return;
+    const [[x0, y0], [x1, y1]] = state.cut;
+    c.strokeStyle = "#ffc857"; c.lineWidth = 2;
+    c.beginPath(); c.moveTo(width / 2 + x0 * reach, height / 2 - y0 * reach); c.lineTo(width / 2 + x1 * reach, height / 2 - y1 * reach); c.stroke();
+    const n = 200, length = Math.hypot(x1 - x0, y1 - y0) * data.half, profile = [];
+    for (let i = 0; i <= n; i++) {
+      const x = x0 + (x1 - x0) * i / n, y = y0 + (y1 - y0) * i / n;
+      profile.push(Math.abs(x) > 1 || Math.abs(y) > 1 ? NaN : heightAt(x, y) * data.half);
+    }
+    drawProfile(profile, length);
+  }
+  function drawProfile(profile, length) {
+    const canvas = byId("profile"), c = canvas.getContext("2d"), known = profile.filter(Number.isFinite);
+    c.clearRect(0, 0, canvas.width, canvas.height);
+    canvas.dataset.values = JSON.stringify(profile.map((z) => Number.isFinite(z) ? z : null));
+    canvas.dataset.length = length;
+    const text = (value) => `${value.toPrecision(3)}${data.unit && " " + data.unit}`;
+    if (!known.length) { byId("caption").textContent = "The line does not cross the object; drag another one."; return; }
+    const low = Math.min(...known), high = Math.max(...known), tall = Math.max(high - low, 1e-9);
+    c.strokeStyle = "#7cc7ff"; c.lineWidth = 2;
+    c.beginPath();
+    let down = false;
+    profile.forEach((z, i) => {
+      if (!Number.isFinite(z)) { down = false; return; }
+      const x = i / (profile.length - 1) * canvas.width, y = canvas.height - 8 - (z - low) / tall * (canvas.height - 16);
+      if (down) c.lineTo(x, y); else c.moveTo(x, y);
+      down = true;
+    });
+    c.stroke();
+    byId("caption").textContent = `Length ${text(length)}, height ${text(high - low)}. Drag another line over the object.`;
+  }
+
+  // ---- photographs --------------------------------------------------------------------------------------------------
+  const shots = data.photographs, bars = byId("bars");
+  const typical = shots.map((shot) => shot.residual).sort((p, q) => p - q)[Math.floor(shots.length / 2)] || 0;
+  function drawBars() {
+    const c = bars.getContext("2d"), most = Math.max(...shots.map((shot) => shot.residual), 1e-9), step = bars.width / shots.length;
+    c.clearRect(0, 0, bars.width, bars.height);
+    shots.forEach((shot, i) => {
+      const tall = Math.max(1, shot.residual / most * (bars.height - 4));
+      c.fillStyle = i === state.shot ? "#ff6b6b" : shot.residual > 3 * typical ? "#ffc857" : "#7cc7ff";
+      c.fillRect(i * step, bars.height - tall, Math.max(step - 1, 0.8), tall);
+    });
+    const per = (value) => `${(100 * value).toPrecision(2)} %`;
+    const worst = shots.reduce((k, shot, i) => shot.residual > shots[k].residual ? i : k, 0);
+    const shot = shots[state.shot];
+    byId("chosen").textContent = shot
+      ? `${shot.name}: misfit ${per(shot.residual)} of the albedo${shot.error === undefined ? "" : `, light ±${shot.error}°`}. The lamp is there.`
+      : `Misfit of every photograph; the worst is ${shots[worst].name}, ${per(shots[worst].residual)} of the albedo.`;
+  }
+  function choose(i) {
+    state.shot = Math.max(0, Math.min(shots.length - 1, i));
+    setLight(shots[state.shot].light[0], shots[state.shot].light[1]);
+    drawBars();
+  }
+  bars.addEventListener("click", (event) => {
+    const box = bars.getBoundingClientRect();
+    choose(Math.floor((event.clientX - box.left) / box.width * shots.length));
+  });
+  onArrows(bars, (x, y) => choose(state.shot + x + y));
+  byId("dots").textContent = shots.some((shot) => shot.before) ? "Blue: estimated lights; a line leads from each given one."
+    : shots.some((shot) => shot.error !== undefined) ? "Blue: estimated lights." : "Blue: lights of the photographs.";
+  drawBars();
 
   const buttons = [...byId("modes").children];
   const legends = { 3: ["0", "1", (t) => { const g = Math.round(255 * t); return [g, g, g]; }],

@@ -1,0 +1,1 @@
+"""Lights from the photographs of the object itself: directions and intensities, or intensities alone."""
