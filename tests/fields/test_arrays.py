@@ -103,6 +103,7 @@ def test_noise_alone_has_no_source():
         assert len(found) == 0
         assert found.confidence > 0.8
         assert found.noise == pytest.approx(np.sqrt(2), rel=0.1)
+    assert "0 sources, confidence" in found._repr_html_()
     assert "no source" in repr(found)
     assert found.plot().get_title().startswith("0 sources")
 

@@ -78,6 +78,7 @@ def test_places_amplitudes_and_probabilities(head, evoked, loose):
     own = np.concatenate([found.stc.vertices[0], found.stc.vertices[1] + 10_000])
     assert found.probability.data[np.isin(vertices, own)].min() > 0.9
     assert "2 active places, confidence" in repr(found)
+    assert found._repr_html_().count("<tr>") == 3
 
 
 def test_fixed_orientations(head):

@@ -148,6 +148,13 @@ def test_a_cube_is_unmixed_in_parts(library, mixed, tmp_path):
     assert np.load(tmp_path / "maps" / "abundance.npy").shape == (2, 2, 10)
     assert (tmp_path / "maps" / "maps.png").read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "maps" / "names.txt").read_text().split("\n") == list(library.names)
+    page = (tmp_path / "maps" / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 1
+    assert "http" not in page
+    assert "2 × 2 pixels, 1 of them without data" in page
+    used = np.flatnonzero(X[[0, 1, 3]].any(axis=0))
+    assert all(f"<td>{library.names[j]}</td>" in page for j in used)
+    assert page.count("<tr>") == 1 + len(used)
 
 
 def test_a_cube_of_dask_on_the_workers_of_a_scheduler(library, mixed, tmp_path):
@@ -178,22 +185,46 @@ def test_the_report_needs_nothing_else(found, report):
     assert len(rows) == 1 + sum(len(found.materials(i)) for i in range(4))
 
 
-def test_the_report_in_a_browser(report):
+def test_a_long_list_of_alternatives_is_folded(library, mixed, tmp_path):
+    """One mineral eight times: the sets hold all of them, the page shows the first six."""
+    twins = [library.values[3] + 1e-4 * np.sin((1 + t) * np.arange(60)) for t in range(7)]
+    many = Spectra([*library.values, *twins], library.wavelength, [*library.names, *(f"twin {t}" for t in range(7))])
+    found = unmix(many, mixed[1][0], noise=0.003)
+    (own,) = [m for m in found.materials() if len(m.alternatives) > 1]
+    assert len(own.alternatives) >= 7
+    assert {name for name, _ in own.alternatives} <= {"mineral d", *many.names[10:]}
+    page = found.report(tmp_path).read_text(encoding="utf-8")
+    assert f"one of these {len(own.alternatives)}: " in page
+    assert f"<details><summary>and {len(own.alternatives) - 6} more</summary>" in page
+    assert found.mean[0].sum() == pytest.approx(found.abundance[0].sum(), abs=0.05)
+    assert np.count_nonzero(found.mean[0] > 0.01) > np.count_nonzero(found.abundance[0])
+
+
+def test_a_notebook_shows_a_small_table(found):
+    page = found._repr_html_()
+    assert page.count("<tr>") == 5
+    assert "&lt;four&gt;" in page
+    assert "<td>fits</td>" in page
+
+
+def test_the_reports_in_a_browser(library, mixed, report, tmp_path):
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("Chromium and chromedriver are not installed, so the page was not tried in a browser")
+    unmix_cube(library, mixed[1][None, :2], tmp_path, wavelength=library.wavelength)
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage"):
         options.add_argument(f"--{argument}")
     session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
-        session.get(report.as_uri())
-        drawn = session.execute_script("return [...document.images].map(i => i.complete && i.naturalWidth > 0)")
-        assert drawn == [True] * 4
-        assert "mineral" in session.find_element("tag name", "body").text
-        assert not [entry for entry in session.get_log("browser") if entry["level"] == "SEVERE"]
+        for page, images in ((report, 4), (tmp_path / "report.html", 1)):
+            session.get(page.as_uri())
+            drawn = session.execute_script("return [...document.images].map(i => i.complete && i.naturalWidth > 0)")
+            assert drawn == [True] * images
+            assert "mineral" in session.find_element("tag name", "body").text
+            assert not [entry for entry in session.get_log("browser") if entry["level"] == "SEVERE"]
     finally:
         session.quit()
 

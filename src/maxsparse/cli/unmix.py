@@ -26,7 +26,9 @@ def unmix(
     gain: Annotated[int, typer.Option(help="Degree of a polynomial that may multiply a spectrum.")] = 0,
     shift: Annotated[bool, typer.Option("--shift", help="Wavelengths may be shifted by a fraction of a band.")] = False,
     sum_to_one: Annotated[bool, typer.Option("--sum-to-one", help="Abundances sum to one.")] = False,
-    budget: Annotated[str, typer.Option(help="Search effort: none, fast, normal or thorough.")] = "normal",
+    budget: Annotated[
+        str, typer.Option(help="Search effort: none, fast, normal or thorough; normal for images, else thorough.")
+    ] = "",
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="For --cube: unmix on the workers of this dask scheduler.")
     ] = None,
@@ -34,7 +36,7 @@ def unmix(
 ) -> None:
     """Find which materials of a library are in spectra, and how much of each.
 
-    Writes report.html, one file that needs no network, and materials.csv; for an image, maps.
+    Writes report.html, one file that needs no network, and materials.csv; for an image, report.html and maps as arrays.
 
     Example: maxsparse unmix library.csv spectra.csv -o report
     """
@@ -43,7 +45,7 @@ def unmix(
     pure = front.read_spectra(library)
     options: dict[str, Any] = {"noise": _noise(noise), "baseline": baseline, "gain": gain, "shift": shift}
     options["sum_to_one"] = sum_to_one
-    options |= {"budget": budget, "progress": True}
+    options |= {"budget": budget or ("normal" if cube else "thorough"), "progress": True}
     if scheduler is not None and not cube:
         raise typer.BadParameter("is for images: add --cube", param_hint="--scheduler")
     if cube:
@@ -55,7 +57,9 @@ def unmix(
         if as_json:
             print_json({"output": str(output), "shape": list(maps.abundance.shape), "strongest": names})
         else:
-            typer.echo(f"Most abundant: {', '.join(names) or 'no material'}\nWrote {output}/maps.png and arrays")
+            typer.echo(
+                f"Most abundant: {', '.join(names) or 'no material'}\nWrote {output}/report.html, maps.png and arrays"
+            )
         return
     found = front.unmix(pure, front.read_spectra(spectra), bad_bands=None if bad is None else _bands(bad), **options)
     page = found.report(output)

@@ -19,7 +19,7 @@ from maxsparse.recovery._climb import Pool, atom_key, hash_of, make_pool
 from maxsparse.recovery._neighbours import EXPANDED, NEGLIGIBLE, Mass, enter_front, forget, is_new, merge
 from maxsparse.recovery._orthant import orthant_mean
 
-__all__ = ["Room", "average", "best_of"]
+__all__ = ["Room", "add_mean", "at_level", "average", "best_of"]
 
 IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
 LEAST_IN_MEAN = 1e-3  # probability of a support that counts in the posterior mean
@@ -45,7 +45,7 @@ def best_of(pool: Pool) -> int:
 
 
 @kernel()
-def _at(p: Problem, grid: NDArray[Any], slab: float, g: int) -> Problem:
+def at_level(p: Problem, grid: NDArray[Any], slab: float, g: int) -> Problem:
     """Return the problem at the g-th noise level and slab."""
     variance, delta = p.level.variance * math.exp(grid[g, 0]), slab * math.exp(grid[g, 1])
     level = level_of(variance, delta, grid[g, 2], p.level.snapshots, p.positive)
@@ -70,7 +70,7 @@ def average(
     P, s, pool, mass = grid.shape[0], room.s, room.pool, room.mass
     reference, peak = -np.inf, 0
     for g in range(P):
-        own = _at(p, grid, slab, g)
+        own = at_level(p, grid, slab, g)
         room.peaks[g] = -np.inf
         for c in range(pool.filled[0]):
             value = start_from(s, blocks, own, pool.atoms[c], pool.size[c])
@@ -82,14 +82,14 @@ def average(
     for g in range(P):
         if not learning and room.peaks[g] <= reference - IMPROBABLE:
             continue
-        _weigh(s, blocks, _at(p, grid, slab, g), pool, mass, grid[g, 3] - reference, expansions)
+        _weigh(s, blocks, at_level(p, grid, slab, g), pool, mass, grid[g, 3] - reference, expansions)
         for k in range(evidence.shape[1] if learning else 0):
             evidence[g, k] = math.log(max(mass.sizes[k], 1e-300)) + reference
     for b in range(mass.inclusion.shape[0]):
         mass.inclusion[b] /= mass.total[0]
     for c in range(mass.best.filled[0]):
         mass.best.value[c] -= math.log(mass.total[0])
-    _posterior_mean(s, blocks, _at(p, grid, slab, peak), mass.best, mean)
+    _posterior_mean(s, blocks, at_level(p, grid, slab, peak), mass.best, mean)
 
 
 @kernel()
@@ -193,18 +193,24 @@ def _posterior_mean(s: BlockSweep, blocks: Blocks, p: Problem, best: Pool, out: 
             continue
         total += weight
         start_from(s, blocks, p, best.atoms[c], best.size[c])
-        K = s.inside[0]
-        mean, C = np.empty(K), np.empty((K, K))
-        for r in range(s.U.shape[0]):
-            for a in range(K):
-                mean[a] = s.U[r, s.columns[a]]
-            if p.positive:
-                for a in range(K):
-                    for e in range(K):
-                        C[a, e] = -s.H[a, s.columns[e]]
-                orthant_mean(mean, C, K)
-            for a in range(K):
-                out[r, s.columns[a]] += weight * mean[a]
+        add_mean(s, p, weight, out)
     for r in range(out.shape[0]):
         for c in range(out.shape[1]):
             out[r, c] /= max(total, 1e-300)
+
+
+@kernel()
+def add_mean(s: BlockSweep, p: Problem, weight: float, out: NDArray[Any]) -> None:
+    """Add the posterior mean (R, M) of the current support, times a weight."""
+    K = s.inside[0]
+    mean, C = np.empty(K), np.empty((K, K))
+    for r in range(s.U.shape[0]):
+        for a in range(K):
+            mean[a] = s.U[r, s.columns[a]]
+        if p.positive:
+            for a in range(K):
+                for e in range(K):
+                    C[a, e] = -s.H[a, s.columns[e]]
+            orthant_mean(mean, C, K)
+        for a in range(K):
+            out[r, s.columns[a]] += weight * mean[a]

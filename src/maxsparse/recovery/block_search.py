@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.threads import over_slices
+from maxsparse.recovery._block_chain import wander
 from maxsparse.recovery._block_climb import (
     Problem,
     climb,
@@ -37,6 +38,10 @@ __all__ = ["BlockCandidates", "block_search", "blocks_of"]
 
 POOL, KEPT = 16, 64  # local optima that a search remembers, and supports that are reported
 EXPANSIONS = 32  # supports whose neighbours are counted
+LISTED = 0.95  # probability of the reported supports: where it is less, a chain visits the others
+STEPS = 1_000, 30_000  # of that chain, fewest and most
+SMALLER = 0.35  # of δ: many supports of small coefficients may be worth more than the one that δ was learned from
+DRAWN, WIDEST = 128, 64  # supports that are drawn from that chain, and most blocks of one that are kept
 OUT_OF_REACH = 20.0
 BEYOND_CHANCE = 12.0
 SHARPNESS, CLIP = 0.3, 8.0
@@ -59,6 +64,7 @@ class Shared(NamedTuple):
     snapshots: float
     positive: bool
     slab: float  # δ, or 0 where every signal has its own
+    chain: NDArray[np.float64]  # (P', 4), the grid for a chain
 
 
 class Signals(NamedTuple):
@@ -69,6 +75,14 @@ class Signals(NamedTuple):
     energy: NDArray[np.float64]  # (N, n), squares in the basis that diagonalises ΦΦᵀ, summed over rows
     odds: NDArray[np.float64]  # (N, B)
     suggested: NDArray[np.bool_]  # (N, C, B)
+
+
+class Effort(NamedTuple):
+    """How much is done for every signal."""
+
+    starts: int  # climbs
+    expansions: int  # supports whose neighbours are counted
+    steps: int  # of a chain
 
 
 class Out(NamedTuple):
@@ -82,6 +96,8 @@ class Out(NamedTuple):
     level: NDArray[np.float64]  # (N, 2), σ² and δ
     evidence: NDArray[np.float64]  # (N, P, most + 1) or (N, 0, most + 1): log evidence by noise level, slab and size
     starts: NDArray[np.int64]  # (N,)
+    drawn_size: NDArray[np.int64]  # (N, DRAWN), −1 where no chain was run
+    drawn: NDArray[np.int32]  # (N, DRAWN, widest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +119,8 @@ class BlockCandidates:
     evidence : ndarray of shape (N, P, most + 1)
         Log probability of the signal with each slab and size, if it was requested.
     starts : ndarray of shape (N,), int
+    drawn_size, drawn : ndarray of shape (N, D) and (N, D, most), int
+        Supports drawn from the posterior where it is spread over more than are listed; sizes are −1 elsewhere.
     """
 
     probability: NDArray[np.float64]
@@ -113,6 +131,8 @@ class BlockCandidates:
     slab: NDArray[np.float64]
     evidence: NDArray[np.float64]
     starts: NDArray[np.int64]
+    drawn_size: NDArray[np.int64]
+    drawn: NDArray[np.int32]
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -159,6 +179,7 @@ def block_search(
     learned: bool = False,
     count: bool = True,
     evidence: bool = False,
+    steps: int = 0,
     seed: int = 0,
 ) -> BlockCandidates:
     """Search for the most probable sets of blocks.
@@ -190,6 +211,9 @@ def block_search(
         and those of one snapshot that could only explain noise are left out.
     evidence : bool, default=False
         Whether to keep the evidence by slab and size, from which a law is learned.
+    steps : int, default=0
+        Of a Markov chain that finds the probabilities where they are spread over more supports than are listed, at 1
+        atom: M atoms get one M-th. 0: none.
     seed : int, default=0
 
     Returns
@@ -197,6 +221,7 @@ def block_search(
     candidates : BlockCandidates
     """
     N, R, n = Z.shape
+    chain = count and steps > 0
     M, B = len(blocks.atoms), len(blocks.start) - 1
     most = max(1, min(n - 1 if count or snapshots > 1 or n <= FEW else n // 2, M))
     power = np.sum(Z**2, axis=(1, 2))
@@ -204,7 +229,9 @@ def block_search(
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     spectrum, basis = np.linalg.eigh(blocks.atoms.T @ blocks.atoms)
     grid, spectrum = _grid(law, learned), np.maximum(spectrum, 0.0)
-    shared = Shared(blocks, law.prior(B), spectrum, grid, most, float(snapshots), positive, law.slab)
+    smaller = grid[:0] if law.slab > 0.0 else grid + np.array([0.0, math.log(SMALLER), 0.0, 0.0])
+    wide = np.concatenate([grid, smaller])
+    shared = Shared(blocks, law.prior(B), spectrum, grid, most, float(snapshots), positive, law.slab, wide)
     signals = Signals(
         np.ascontiguousarray(Z.reshape(N, -1)),
         np.ascontiguousarray(Z @ blocks.atoms.T),
@@ -222,8 +249,11 @@ def block_search(
         np.stack([variance, np.zeros(N)], axis=1),
         np.full((N, len(grid) if evidence else 0, longest), -np.inf),
         np.zeros(N, np.int64),
+        np.full((N, DRAWN if chain else 0), -1),
+        np.zeros((N, DRAWN if chain else 0, min(longest, WIDEST)), np.int32),
     )
-    over_slices(_search_rows, N, shared, signals, starts, EXPANSIONS if count else 0, np.uint64(seed), out)
+    effort = Effort(starts, EXPANSIONS if count else 0, int(np.clip(steps // M, *STEPS)) if chain else 0)
+    over_slices(_search_rows, N, shared, signals, effort, np.uint64(seed), out)
     order = np.argsort(-out.value, axis=1, kind="stable")
     if not count:
         out.value[:] -= out.value.max(axis=1, keepdims=True)
@@ -236,6 +266,8 @@ def block_search(
         out.level[:, 1].copy(),
         out.evidence,
         out.starts,
+        out.drawn_size,
+        out.drawn,
     )
 
 
@@ -247,14 +279,15 @@ def _grid(law: Law, learned: bool) -> NDArray[np.float64]:
 
 @kernel()
 def _search_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, expansions: int, seed: np.uint64, out: Out
+    piece: int, pieces: int, shared: Shared, signals: Signals, effort: Effort, seed: np.uint64, out: Out
 ) -> None:
     blocks = shared.blocks
     N, R, _ = signals.b.shape
     B, n, longest = signals.odds.shape[1], shared.spectrum.shape[0], shared.prior.shape[0] - 1
     s = make_sweep(blocks, R, shared.most)
     pool, mass = make_pool(POOL, longest), make_mass(B, longest, KEPT)
-    room = Room(s, pool, mass, np.empty(len(shared.grid)))
+    room = Room(s, pool, mass, np.empty(len(shared.chain)))
+    here, keys = make_pool(1, longest), np.empty(effort.steps, np.uint64)
     state, soft = np.empty(1, np.uint64), np.empty(B)
     width = blocks.atoms.shape[0] / B
     smallest, most = int(SMALLEST * n / width), int(LARGEST * n / width)
@@ -264,12 +297,15 @@ def _search_rows(
         for j in range(B):
             soft[j] = SHARPNESS * signals.odds[row, j]
         p = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
-        out.starts[row] = search_signal(s, blocks, p, pool, starts, sizes, state)
+        out.starts[row] = search_signal(s, blocks, p, pool, effort.starts, sizes, state)
         out.level[row, 1] = shared.slab if shared.slab > 0.0 else _slab_of(s, pool, blocks, p)
         drop_below(pool, OUT_OF_REACH)
-        if expansions > 0:
+        if effort.expansions > 0:
             slab, evidence = out.level[row, 1], out.evidence[row]
-            average(room, p, blocks, shared.grid, slab, expansions, out.mean[row], evidence)
+            average(room, p, blocks, shared.grid, slab, effort.expansions, out.mean[row], evidence)
+            if effort.steps > 0 and np.sum(np.exp(mass.best.value[: mass.best.filled[0]])) < LISTED:
+                drawn = out.drawn_size[row], out.drawn[row]
+                wander(room, p, blocks, shared.chain, slab, here, keys, state, out.mean[row], drawn)
             _write(mass.best, out, row)
             for b in range(B):
                 out.inclusion[row, b] = min(1.0, mass.inclusion[b])

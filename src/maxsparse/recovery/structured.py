@@ -25,6 +25,7 @@ from maxsparse.recovery.law import Law, learn_law
 from maxsparse.recovery.pipeline import MOST_FOR_NETWORK
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.refutation import LEAST_MEASUREMENTS, REFUTED, UNLIKELY
+from maxsparse.recovery.search import BUDGETS
 from maxsparse.recovery.structured_base import CLIP, LIKELY
 from maxsparse.recovery.structured_exact import ExactRoad
 from maxsparse.solvers import nnls, omp, sbl
@@ -35,6 +36,7 @@ PIECE = 200  # signals at a time
 MOST_FOR_SBL = 20_000_000  # n²m; beyond it SBL takes longer than the search
 RUNG_STARTS = 4  # climbs on every rung of the ladder of noise levels
 TRIED = 16  # supports, most probable first, of which one must have a non-negative fit
+CHAIN_STEPS = 15  # times atoms, of a chain over supports with signs, per set of the budget
 SUSPICIOUS = 2.5  # mean square of what is left over that of the noise, above or below: another level may be right
 
 
@@ -108,7 +110,10 @@ class StructuredPipeline(ExactRoad):
         scores, suggested = self._suggestions(prepared, form, Z, real, sigma)
         if levels is not None:
             suggested = np.concatenate([suggested, levels.support[:, :2]], axis=1)
-        found = self._search(form, real, scores, sigma**2 / parts, suggested, learned=levels is not None)
+        options: dict[str, Any] = {"learned": levels is not None}
+        if self.structure.positive:
+            options["steps"] = CHAIN_STEPS * min(self.budget.sets, BUDGETS["thorough"])
+        found = self._search(form, real, scores, sigma**2 / parts, suggested, **options)
         out.scores[rows], out.noise[rows] = scores[:, self._block_of_atom], sigma
         self._write_noisy(Y, Z, prepared, found, rows, out)
         mean = form.coefficients(found.mean)
@@ -118,7 +123,8 @@ class StructuredPipeline(ExactRoad):
         out.explicit_mean[rows] = self.structure.restored(own)
         out.explicit_inclusion[rows] = found.inclusion[:, self._block_of_atom]
         out.iterations[rows], out.converged[rows] = found.starts, found.starts < max(1, self._starts(form))
-        return Posterior.of(found.probability, found.size, found.chosen)
+        posterior = Posterior.of(found.probability, found.size, found.chosen)
+        return posterior.with_draws(found.drawn_size, found.drawn)
 
     def learn(self, Y: NDArray[Any]) -> Law:
         """Learn from signals (N, L, n) how many nonzero blocks there are, and how large; the noise level is known."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.tables import html_table
 from maxsparse._core.validation import check_array, check_integer, check_number
 from maxsparse.fields.arrays.geometry import Array
 from maxsparse.fields.arrays.likelihood import Data, Fit, addition, fit, with_volume
@@ -74,6 +75,17 @@ class Directions:
             pairs = zip(shown, self.elevation, self.elevation_error, strict=True)
             shown = [f"({text}, {e:.2f}° ± {s:.2g}°)" for text, e, s in pairs]
         return f"Directions({', '.join(shown)}; confidence {self.confidence:.2f})"
+
+    def _repr_html_(self) -> str:
+        """Return the sources as a small table, for notebooks."""
+        two = self.grid.shape[1] == 2
+        rows = []
+        for row in self.table():
+            angles = [f"{row['azimuth']:.2f}° ± {row['azimuth_error']:.2g}°"]
+            angles += [f"{row['elevation']:.2f}° ± {row['elevation_error']:.2g}°"] if two else []
+            rows.append([*angles, f"{row['power_db']:.1f} dB", f"{row['probability']:.2f}"])
+        head = ["azimuth", *(["elevation"] if two else []), "power", "probability"]
+        return html_table(f"{len(self)} sources, confidence {self.confidence:.2f}", head, rows)
 
     def table(self) -> list[dict[str, float]]:
         """Return one dict per source; ``pandas.DataFrame`` makes a table of them."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.tables import html_table
 from maxsparse.fields.brain.locate import Located
 from maxsparse.fields.brain.prepare import Prepared
 
@@ -65,6 +66,16 @@ class BrainSources:
             peak = f"{row['peak_nam']:.3g} nAm at {row['peak_ms']:.0f} ms"
             lines.append(f"  ({where}) mm: {peak}, probability {row['probability']:.2f}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the places as a small table, for notebooks."""
+        rows = []
+        for row in self.table():
+            where = ", ".join(f"{row[axis]:.0f}" for axis in "xyz")
+            peak = f"{row['peak_nam']:.3g} nAm at {row['peak_ms']:.0f} ms"
+            rows.append([str(row["place"]), where, peak, f"{row['probability']:.2f}"])
+        title = f"{len(self)} active place{'' if len(self) == 1 else 's'}, confidence {self.confidence:.2f}"
+        return html_table(title, ("place", "x, y, z in mm", "peak", "probability"), rows)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per place, for a table: its number, coordinates in mm, peak in nAm and ms, probability."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.tables import html_table
 from maxsparse.fields.spectra.table import Spectra
 from maxsparse.recovery import CredibleSet
 
@@ -17,6 +18,7 @@ __all__ = ["Material", "Unmixing"]
 
 CORRELATED = 4.0  # standard errors of the correlation of neighbouring residuals: above, something is missing
 OUTLYING = 6.0  # times the robust deviation of the residuals: a band above has something that is missing
+SHOWN = 10  # spectra in a notebook
 POOR = 0.25  # share of a spectrum's variation, by medians, that nothing explains: above, nothing fits
 
 
@@ -33,7 +35,7 @@ class Material(NamedTuple):
         That it is in the mixture.
     alternatives : tuple of (str, float)
         Materials that may stand in its place, itself included, with probabilities: together at least 95 % where the
-        data say that much.
+        data say that much. Where they say little, two places may share them.
     """
 
     name: str
@@ -55,6 +57,9 @@ class Unmixing:
         Bands that were used.
     abundance, error, probability : ndarray of shape (N, m)
         Of every material of the library; errors are given that the materials are right.
+    mean : ndarray of shape (N, m)
+        Abundances on average over all sets of materials that are possible, by their probabilities. Where several are,
+        it is closer to the truth on average than `abundance`, but names more materials than there are.
     confidence : ndarray of shape (N,)
         Probability that these are exactly the materials.
     fit : ndarray of shape (N, n)
@@ -68,6 +73,7 @@ class Unmixing:
     used: NDArray[np.bool_]
     abundance: NDArray[np.float64]
     error: NDArray[np.float64]
+    mean: NDArray[np.float64]
     probability: NDArray[np.float64]
     confidence: NDArray[np.float64]
     fit: NDArray[np.float64]
@@ -84,6 +90,14 @@ class Unmixing:
             f"Unmixing({len(self)} spectr{'um' if len(self) == 1 else 'a'}, library of {len(self.library)}, "
             f"{np.median(counts):g} materials (median), {self.used.sum()} of {self.used.size} bands)"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the first spectra as a small table, for notebooks."""
+        rows = []
+        for i in range(min(len(self), SHOWN)):
+            found = [f"{m.name}: {m.abundance:.3g} ± {m.error:.1g}" for m in self.materials(i)]
+            rows.append([self.spectra.names[i], self.verdict(i), f"{self.confidence[i]:.2f}", "; ".join(found) or "–"])
+        return html_table(repr(self), ("spectrum", "verdict", "confidence", "materials"), rows)
 
     @property
     def residual(self) -> NDArray[np.float64]:
@@ -105,7 +119,9 @@ class Unmixing:
         names, found = self.library.names, []
         for j in np.flatnonzero(self.abundance[i]):
             own: CredibleSet | None = next((s for s in self.sets[i] if j in s.atoms), None)
-            others = () if own is None else zip(own.atoms.tolist(), own.probability.tolist(), strict=True)
+            others = [(j, self.probability[i, j])]
+            if own is not None:
+                others = list(zip(own.atoms.tolist(), own.probability.tolist(), strict=True))
             alternatives = tuple((names[a], float(p)) for a, p in others)
             x, error, probability = (float(part[i, j]) for part in (self.abundance, self.error, self.probability))
             found.append(Material(names[j], x, error, probability, alternatives))

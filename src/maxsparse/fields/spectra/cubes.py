@@ -18,6 +18,7 @@ from maxsparse._core.extras import needs
 from maxsparse._core.progress import track
 from maxsparse._core.validation import check_integer
 from maxsparse.fields.spectra.readers import open_cube
+from maxsparse.fields.spectra.report import write_cube_report
 from maxsparse.fields.spectra.table import Spectra
 from maxsparse.fields.spectra.unmix import unmix
 
@@ -94,7 +95,7 @@ def unmix_cube(
     scheduler: Any = None,
     **options: Any,
 ) -> CubeMaps:
-    """Unmix every pixel of an image and write maps: abundance.npy, confidence.npy, names.txt and maps.png.
+    """Unmix every pixel of an image and write maps: abundance.npy, confidence.npy, names.txt, maps.png, report.html.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def unmix_cube(
         Unmix on the workers of this dask scheduler, such as ``"tcp://host:8786"``. This process reads the image and
         writes the maps; two blocks per thread of the workers are in progress at a time.
     **options
-        Of :func:`unmix`: ``noise=``, ``baseline=``, ``budget=``, …
+        Of :func:`unmix`: ``noise=``, ``baseline=``, ``budget=`` ("normal" here), …
 
     Returns
     -------
@@ -136,7 +137,7 @@ def unmix_cube(
     confidence = np.lib.format.open_memmap(target / "confidence.npy", mode="w+", dtype=np.float32, shape=shape[:2])
     rows = max(1, check_integer(block, "block", low=1) // width)
     bad = None if bad_bands is None else np.asarray(list(bad_bands), dtype=int)
-    work = _Work(library, axis, bad, options)
+    work = _Work(library, axis, bad, {"budget": "normal", **options})
     starts = range(0, height, rows)
     blocks = (np.array(given[start : start + rows], dtype=np.float64) for start in starts)
     answers = map(work, blocks) if scheduler is None else _on_workers(scheduler, work, blocks)
@@ -147,8 +148,7 @@ def unmix_cube(
     with atomic_write(target / "names.txt") as stream:
         stream.write("\n".join(library.names).encode())
     maps = CubeMaps(abundance, confidence, library.names)
-    with atomic_write(target / "maps.png") as stream:
-        maps.plot().savefig(stream, format="png", dpi=110)
+    write_cube_report(maps, target)
     return maps
 
 

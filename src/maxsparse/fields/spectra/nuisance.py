@@ -38,7 +38,9 @@ def nuisance_columns(
     columns = [t**power for power in range(baseline + 1)]
     columns += [y * t**power for power in range(1, gain + 1)]
     if shift:
-        columns.append(np.gradient(y, wavelength))
+        # Differences to both neighbours: their mean is the slope, and what remains of a shift beyond it is curvature.
+        slopes = np.diff(y) / np.diff(wavelength)
+        columns += [np.append(slopes, slopes[-1]), np.insert(slopes, 0, slopes[0])]
     return np.column_stack(columns) if columns else np.empty((y.size, 0))
 
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from maxsparse._core.atomic import atomic_write
 
-__all__ = ["draw", "write_report"]
+__all__ = ["draw", "write_cube_report", "write_report"]
 
 MOST_SHOWN = 100  # spectra with a picture on the page
+MOST_NAMED = 6  # alternatives that are shown at once
+MOST_LISTED = 20  # materials of an image in its table
 COLOURS = {"fits": "#18794e", "incomplete": "#8a6d00", "none of the library": "#cd2b31"}
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; }
@@ -41,8 +43,9 @@ def draw(found: Any, i: int, axes: Any) -> Any:
     x = np.arange(found.used.size) if axis is None else axis
     hidden = np.where(found.used, 1.0, np.nan)  # bands that were left out make gaps
     above.plot(x, found.spectra.values[i], color="0.55", linewidth=2.5, label="measured")
-    for place, material in enumerate(found.materials(i)):
-        own = found.library.values[found.library.names.index(material.name)] * material.abundance
+    numbers = np.argsort(-found.abundance[i], kind="stable")  # in the order of the materials; names may not be unique
+    for place, (j, material) in enumerate(zip(numbers, found.materials(i), strict=False)):
+        own = found.library.values[j] * material.abundance
         label = f"{material.name}: {material.abundance:.3g} ± {material.error:.2g}"
         above.plot(x, own * hidden, color=f"C{place % 10}", linewidth=1.2, label=label)
     above.plot(x, found.fit[i], color="black", linewidth=1.0, linestyle="--", label="fit")
@@ -63,14 +66,48 @@ def write_report(found: Any, folder: Path) -> Path:
     with atomic_write(folder / "materials.csv") as stream:
         stream.write(_csv(found).encode())
     title = f"Materials in {len(found)} spectr{'um' if len(found) == 1 else 'a'}"
-    body = [f"<h1>{title}</h1>", f"<p>{escape(_about(found))}</p>"]
+    body = [f"<p>{escape(_about(found))}</p>"]
     body += [_section(found, i) for i in range(min(len(found), MOST_SHOWN))]
     if len(found) > MOST_SHOWN:
         body.append(f"<p>The first {MOST_SHOWN} of {len(found)} spectra; materials.csv holds all of them.</p>")
+    return _write_page(folder, title, body)
+
+
+def write_cube_report(maps: Any, folder: Path) -> Path:
+    """Write maps.png, and report.html with the maps and a table of the materials of an image."""
+    content = BytesIO()
+    maps.plot().savefig(content, format="png", dpi=110)
+    with atomic_write(folder / "maps.png") as stream:
+        stream.write(content.getvalue())
+    picture = base64.b64encode(content.getvalue()).decode()
+    height, width, count = maps.abundance.shape
+    total, present, pixels = np.zeros(count), np.zeros(count), 0
+    for row in maps.abundance:  # one row of the image in memory
+        good = row[np.isfinite(row).all(axis=1)]
+        total, present, pixels = total + good.sum(axis=0), present + (good > 0).sum(axis=0), pixels + len(good)
+    sure = float(np.mean(maps.confidence[np.isfinite(maps.abundance[:, :, 0])])) if pixels else 0.0
+    about = (
+        f"{height} × {width} pixels, {height * width - pixels} of them without data. Library of {count} materials. "
+        f"Mean probability that exactly the right materials were found in a pixel: {sure:.2f}."
+    )
+    rows = [
+        f'<tr><td>{escape(maps.names[j])}</td><td class="number">{total[j] / pixels:.4g}</td>'
+        f'<td class="number">{100 * present[j] / pixels:.1f} %</td></tr>'
+        for j in maps.strongest(MOST_LISTED)
+    ]
+    head = "<tr><th>material</th><th>mean abundance</th><th>found in</th></tr>"
+    image = f'<div class="wide"><img alt="maps of materials" src="data:image/png;base64,{picture}"></div>'
+    table = f'<div class="wide"><table>{head}{"".join(rows)}</table></div>' if rows else "<p>No material found.</p>"
+    return _write_page(folder, "Materials in an image", [f"<p>{escape(about)}</p>", image, table])
+
+
+def _write_page(folder: Path, title: str, body: list[str]) -> Path:
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
     )
     with atomic_write(folder / "report.html") as stream:
         stream.write(page.encode())
@@ -106,7 +143,10 @@ def _table(materials: list[Any]) -> str:
     rows = []
     for material in materials:
         others = [f"{escape(name)} ({p:.2f})" for name, p in material.alternatives]
-        may_be = "" if len(others) < 2 else f"one of these {len(others)}: {', '.join(others)}"
+        may_be = "" if len(others) < 2 else f"one of these {len(others)}: {', '.join(others[:MOST_NAMED])}"
+        if len(others) > MOST_NAMED:
+            more = ", ".join(others[MOST_NAMED:])
+            may_be += f"<details><summary>and {len(others) - MOST_NAMED} more</summary>{more}</details>"
         figures = f"{material.abundance:.4g} ± {material.error:.2g}", f"{material.probability:.2f}"
         numbers = "".join(f'<td class="number">{cell}</td>' for cell in figures)
         rows.append(f"<tr><td>{escape(material.name)}</td>{numbers}<td>{may_be}</td></tr>")

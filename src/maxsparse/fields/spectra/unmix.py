@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
 from maxsparse._core.progress import track
 from maxsparse._core.validation import check_flag, check_integer, check_number
@@ -19,6 +20,9 @@ from maxsparse.recovery import CredibleSet, Recovery, SparseRecoverer
 __all__ = ["unmix"]
 
 EXACT = 100.0  # one over the standard deviation of the sum of abundances, where it is one
+CLEAR = 0.5  # probability of the materials above which they are the answer, whatever else is possible
+NOT_FAR = 0.05  # of the probability of the most probable set: less, and a set is no answer
+LEVEL = 0.97  # of credible sets: a little is left for what chains over the supports miss
 LEAST_NOISE = 1e-6  # relative to the spectra, for the weight of that sum where spectra are exact
 
 
@@ -33,10 +37,13 @@ def unmix(
     gain: int = 0,
     shift: bool = False,
     sum_to_one: bool = False,
-    budget: int | str = "normal",
+    budget: int | str = "thorough",
     progress: bool = False,
 ) -> Unmixing:
     """Find which materials of a library are in spectra, and how much of each.
+
+    The answer is the most probable set of materials. Where no set has a probability of one half, it is the one of the
+    more probable ones, and not larger, that is expected to have most in common with the true one.
 
     Parameters
     ----------
@@ -60,8 +67,8 @@ def unmix(
     sum_to_one : bool, default=False
         Whether abundances sum to one, up to a hundredth: the library covers all materials, and spectra and library have
         the same scale. More mixtures are resolved then.
-    budget : int or str, default="normal"
-        Search effort, see :class:`maxsparse.SparseRecoverer`.
+    budget : int or str, default="thorough"
+        Search effort, see :class:`maxsparse.SparseRecoverer`; "fast" for large images.
     progress : bool, default=False
         Show a progress bar on a terminal.
 
@@ -89,7 +96,7 @@ def unmix(
     if check_flag(sum_to_one, "sum_to_one") and gain > 0:
         raise ValueError(f"sum_to_one=True needs gain=0, got gain={gain}: a gain changes the sum of abundances")
     n = int(used.sum())
-    if n < 3 + (baseline + 1) + gain + int(shift):
+    if n < 3 + (baseline + 1) + gain + 2 * int(shift):
         raise ValueError(f"only {n} bands are left, too few to tell materials from nuisances")
     level, weight = _noise(noise, measured.values[:, used], used)
     Phi = np.ascontiguousarray((pure.values[:, used] * weight).T)
@@ -127,8 +134,8 @@ class _Solver(NamedTuple):
         found = nuisance_columns(y / self.weight, axis[self.used], **options)
         return np.asarray(found * self.weight[:, None])
 
-    def recover(self, Y: NDArray[np.float64]) -> tuple[Recovery, NDArray[np.float64]]:
-        """Return the answers of spectra with the same nuisances, and these."""
+    def recover(self, Y: NDArray[np.float64]) -> _Recovered:
+        """Return the answers of spectra with the same nuisances."""
         columns = self.columns(Y[0])
         Phi, Z = self.Phi, Y
         if columns.shape[1]:
@@ -141,13 +148,40 @@ class _Solver(NamedTuple):
                 # One more measurement of the sum, a hundred times as exact as a band; its size follows from the noise.
                 level = max(float(np.median(result.noise)), LEAST_NOISE * float(np.sqrt(np.mean(Z**2))))
                 weight = EXACT * level
-                result = self._recover(
-                    np.vstack([Phi, np.full(Phi.shape[1], weight)]), np.hstack([Z, np.full((len(Z), 1), weight)])
-                )
-        return result, columns
+                Phi = np.vstack([Phi, np.full(Phi.shape[1], weight)])
+                Z = np.hstack([Z, np.full((len(Z), 1), weight)])
+                result = self._recover(Phi, Z)
+        return _Recovered(result, columns, Phi, Z)
 
     def _recover(self, Phi: NDArray[np.float64], Z: NDArray[np.float64]) -> Recovery:
         return SparseRecoverer(Phi, positive=True, noise=self.noise, budget=self.budget).recover(Z)
+
+
+class _Recovered(NamedTuple):
+    """Answers, and the problem without nuisances that they are answers to."""
+
+    result: Recovery
+    columns: NDArray[np.float64]
+    Phi: NDArray[np.float64]
+    Z: NDArray[np.float64]
+
+    def answer(self, k: int) -> tuple[NDArray[np.float64], float]:
+        """Return abundances (m,) of the k-th spectrum, and how probable it is that these are exactly the materials."""
+        coef, confidence = self.result.coef[k], float(self.result.confidence[k])
+        if confidence >= CLEAR:
+            return coef, confidence
+        # Expected F1 of a set S with the true one: twice the materials in common over those of both.
+        inclusion = self.result.inclusion[k]
+        total = float(inclusion.sum())
+        listed = self.result.alternatives(k)
+        # No more materials than in the most probable set, or two that stand for each other would both be in.
+        listed = [one for one in listed if one[1] >= NOT_FAR * listed[0][1] and len(one[0]) <= len(listed[0][0])]
+        S, probability = max(listed, key=lambda one: inclusion[one[0]].sum() / max(len(one[0]) + total, 1e-300))
+        if np.array_equal(S, np.flatnonzero(coef)) or not S.size:
+            return coef, confidence
+        fitted = np.zeros_like(coef)
+        fitted[S] = nnls(self.Phi[:, S], self.Z[k])[0]
+        return fitted, probability if (fitted[S] > 0).all() else 0.0
 
 
 def _collected(
@@ -161,26 +195,29 @@ def _collected(
 ) -> Unmixing:
     """Unmix all spectra and put the answers together."""
     N, m = len(Y), len(pure)
-    abundance, error, probability = np.zeros((N, m)), np.zeros((N, m)), np.zeros((N, m))
+    abundance, error, probability, mean = np.zeros((4, N, m))
     confidence, noise, fit = np.zeros(N), np.zeros(N), np.full((N, used.size), np.nan)
     sets: list[tuple[CredibleSet, ...]] = []
     parts = [slice(i, i + 1) for i in range(N)] if solver.alone else [slice(0, N)]
     for rows in track(parts, "unmix", progress):
-        result, columns = solver.recover(Y[rows])
+        found = solver.recover(Y[rows])
+        result, columns = found.result, found.columns
         for k, i in enumerate(range(*rows.indices(N))):
-            support = np.flatnonzero(result.support[k])
+            abundance[i], confidence[i] = found.answer(k)
+            support = np.flatnonzero(abundance[i])
             whole = np.column_stack([solver.Phi[:, support], columns])
-            rest = Y[i] - solver.Phi[:, support] @ result.coef[k, support]
+            rest = Y[i] - solver.Phi[:, support] @ abundance[i, support]
             nuisance = np.linalg.lstsq(columns, rest, rcond=None)[0] if columns.shape[1] else np.empty(0)
             fit[i, used] = (Y[i] - rest + columns @ nuisance) / weight
             spread = np.diag(np.linalg.pinv(whole.T @ whole))[: support.size]
-            abundance[i], probability[i] = result.coef[k], result.inclusion[k]
-            confidence[i], noise[i] = result.confidence[k], result.noise[k]
+            mean[i], probability[i], noise[i] = result.mean[k], result.inclusion[k], result.noise[k]
             error[i, support] = noise[i] * np.sqrt(np.maximum(spread, 0.0))
-            sets.append(tuple(result.credible_sets(k)))
+            sets.append(tuple(result.credible_sets(k, LEVEL)))
     full = np.ones(used.size)
     full[used] = weight
-    return Unmixing(pure, measured, used, abundance, error, probability, confidence, fit, noise, tuple(sets), full)
+    return Unmixing(
+        pure, measured, used, abundance, error, mean, probability, confidence, fit, noise, tuple(sets), full
+    )
 
 
 def _compared(library: Any, spectra: Any, names: Any) -> tuple[Spectra, Spectra]:
