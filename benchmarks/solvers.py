@@ -22,6 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from machine import instruction_sets
 
 import maxsparse as ms
 
@@ -239,6 +240,7 @@ def main() -> None:
         "rounds": arguments.rounds,
         "cores": os.cpu_count(),
         "machine": platform.machine(),
+        "instruction sets": instruction_sets(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("maxsparse", "numpy", "numba", "scipy", "scikit-learn", "torch")},
     }

@@ -77,6 +77,16 @@ def test_feature_selection(monkeypatch):
     assert all((ours >= np.array(theirs) - 0.02).all() for theirs in shares.values())
 
 
+def test_operators(monkeypatch):
+    names = load(monkeypatch, "plot_operators")
+    np.testing.assert_allclose(names["greedy"].coef[0], names["x"], atol=1e-10)
+    np.testing.assert_array_equal(names["recovered"].support[0], names["x"] != 0)
+    assert names["recovered"].certified[0]
+    np.testing.assert_allclose(names["found"].coef[0], names["z"], atol=1e-10)
+    if names["pywt"] is not None:
+        assert np.abs(names["estimate"] - names["steps"]).mean() < 0.02
+
+
 def test_photometric_stereo(monkeypatch):
     errors = load(monkeypatch, "plot_photometric_stereo")["errors"]
     assert errors["auto"].mean() < 0.5 < errors["ls"].mean()

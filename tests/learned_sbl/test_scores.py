@@ -162,3 +162,24 @@ def test_the_process_that_compiles_and_the_next_one_give_the_same_bits(tmp_path)
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True) for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout != "", runs[0].stderr
+
+
+@pytest.mark.parametrize("weights", [None, 0], ids=["first pass", "later pass, with heads"])
+def test_tensors_in_tensors_out(monkeypatch, weights):
+    """On the CPU bitwise the compiled scores; the way of other devices agrees where float32 does."""
+    from maxsparse._core import products
+
+    Phi = dictionaries.gaussian(20, 60, rng=1)
+    _, Y = signals.sample(Phi, 40, sparsity=3, noise=0.03, rng=2)
+    weights = None if weights is None else bundled_later()[weights]
+    scores = LearnedScores(Phi, weights, iterations=8)
+    expected, Z = scores(Y, 0.03), torch.tensor(Y)
+    np.testing.assert_array_equal(scores(Z, 0.03).numpy(), expected)
+    monkeypatch.setattr(products, "COMPILED", "none")
+    found = scores(Z, 0.03)
+    assert isinstance(found, torch.Tensor)
+    assert found.dtype == torch.float32
+    differences = np.abs(found.numpy() - expected).max(axis=1)
+    assert np.median(differences) < 1e-3
+    assert ((found.numpy() > 0) == (expected > 0)).mean() > 0.99
+    assert scores(Z[:0], 0.03).shape == (0, 60)

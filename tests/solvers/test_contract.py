@@ -312,3 +312,21 @@ def test_clean_problems_are_silent(method, problem):
         warnings.simplefilter("always")
         solve(method, *problem[::2])
     assert not caught
+
+
+def test_the_last_dictionary_is_kept_but_never_an_old_one():
+    """Φ changed in place, or of another dtype, is another Φ; a warning comes every time."""
+    Phi = ms.dictionaries.gaussian(10, 24, rng=0)
+    _, Y = ms.signals.sample(Phi, 5, sparsity=2, rng=1)
+    first = ms.solvers.omp(Phi, Y, sparsity=2)
+    np.testing.assert_array_equal(ms.solvers.omp(Phi.copy(), Y, sparsity=2).coef, first.coef)
+    Phi[:, 0] *= 2
+    changed = ms.solvers.omp(Phi, Y, sparsity=2)
+    np.testing.assert_allclose(changed.residual, np.linalg.norm(Y - changed.coef @ Phi.T, axis=1), atol=1e-12)
+    single = ms.solvers.omp(Phi.astype(np.float32), Y.astype(np.float32), sparsity=2)
+    assert single.coef.dtype == np.float32
+    assert ms.solvers.omp(Phi, Y.astype(np.float32), sparsity=2).coef.dtype == np.float64
+    doubled = np.column_stack([Phi, Phi[:, :1]])
+    for _ in range(2):
+        with pytest.warns(DuplicateAtomsWarning):
+            ms.solvers.omp(doubled, Y, sparsity=2)

@@ -56,3 +56,15 @@ def test_single_precision_none_and_zero(problem, without_gram):
     assert without_gram(Phi, Y[:0], sparsity=3).coef.shape == (0, 153)
     assert not without_gram(Phi, np.zeros_like(Y), sparsity=3).coef.any()
     assert not without_gram(Phi, Y, sparsity=0).coef.any()
+
+
+def test_ties_are_decided_by_the_signal_alone(without_gram):
+    """Correlations that differ by rounding only: BLAS, whose sums depend on the batch, must not decide."""
+    rng = np.random.default_rng(3)
+    half = rng.standard_normal((30, 60))
+    Phi = np.column_stack([half, half[::-1]])  # atoms j and 60 + j have equal correlations with symmetric signals
+    Y = rng.standard_normal((50, 30))
+    Y = Y + Y[:, ::-1]
+    whole = without_gram(Phi, Y, sparsity=4)
+    for rows in (slice(0, 1), slice(3, 8), slice(17, 50)):
+        np.testing.assert_array_equal(without_gram(Phi, Y[rows], sparsity=4).coef, whole.coef[rows])

@@ -131,7 +131,7 @@ def test_products_in_tiles(shape):
     Phi, A = rng.standard_normal(shape), rng.standard_normal((4, shape[1]))
     factors = _factors(*np.linalg.svd(Phi, full_matrices=False))
     out, sums = np.zeros((4, min(shape))), np.zeros((4, 32))
-    _product(A, factors.V, sums, out)
+    _product(A, np.zeros(4, dtype=bool), factors.V, sums, out)
     V = np.linalg.svd(Phi, full_matrices=False)[2].T
     np.testing.assert_allclose(np.abs(out), np.abs(A @ V), atol=1e-12)
 

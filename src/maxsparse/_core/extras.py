@@ -20,6 +20,7 @@ EXTRAS = {
     "cv2": ("OpenCV", "stereo"),
     "OpenEXR": ("OpenEXR", "stereo"),
     "trimesh": ("trimesh", "stereo"),
+    "rawpy": ("rawpy", "raw"),
     "mne": ("MNE-Python", "brain"),
     "spectral": ("spectral", "spectra"),
     "mitsuba": ("Mitsuba", "reproduce"),

@@ -186,6 +186,33 @@ def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDA
     return out
 
 
+def wide_residual_norms(Y: NDArray[Any], Phi: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
+    """Return ‖y − Φx‖₂ for every row, from Φ itself (n, m): slower, but without a copy of it."""
+    out = np.empty(len(Y), dtype=Y.dtype)
+    over_slices(_wide_residual_rows, len(Y), Y, Phi, X, out)
+    return out
+
+
+@kernel()
+def _wide_residual_rows(
+    piece: int, pieces: int, Y: NDArray[Any], Phi: NDArray[Any], X: NDArray[Any], out: NDArray[Any]
+) -> None:
+    n, m = Phi.shape
+    used, values, r = np.empty(m, dtype=np.int64), np.empty(m, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
+    for row in range(piece, len(Y), pieces):
+        count = 0
+        for j in range(m):
+            if X[row, j] != 0.0:
+                used[count], values[count] = j, X[row, j]
+                count += 1
+        for i in range(n):
+            total, line = Y[row, i], Phi[i]
+            for l in range(count):
+                total -= values[l] * line[used[l]]
+            r[i] = total
+        out[row] = np.sqrt(dot(r, r))
+
+
 @kernel()
 def _residual_rows(
     piece: int, pieces: int, Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any], out: NDArray[Any]

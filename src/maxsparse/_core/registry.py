@@ -34,6 +34,8 @@ ABILITIES = {
     "callback": "report its progress (callback=)",
     "complex": "take complex data",
     "snapshots": "take several snapshots per signal, Y of shape (N, L, n)",
+    "operators": "take an operator as Phi (scipy.sparse.linalg.LinearOperator)",
+    "devices": "run on a device other than the CPU",
 }
 # What an entry must be given besides a dictionary and signals.
 NEEDS = {"sparsity": "sparsity", "clusters": "a `ClusteredDictionary`", "training": "training for one Φ"}

@@ -17,6 +17,7 @@ RandomState = int | np.random.Generator | None
 FloatArray = NDArray[np.floating[Any]]
 Array = NDArray[np.inexact[Any]]  # real or complex
 
+ATOMS_AT_ONCE = 4096  # of which copies are made
 # Two unit atoms closer than this (up to sign) count as equal.
 DUPLICATE_TOLERANCE = 1e-12
 
@@ -98,6 +99,16 @@ def check_dictionary(Phi: Any, name: str = "Phi", *, complex_too: bool = False) 
     Phi : ndarray of shape (n, m), float32 or float64, or complex where that is allowed
         C-contiguous and writable, copied if needed: kernels would be compiled again for any other layout.
     """
+    checked: FloatArray = _check_dictionary(Phi, name, complex_too)[0]
+    return checked
+
+
+def check_clean_dictionary(Phi: Any) -> tuple[Any, bool]:
+    """Check a dictionary that may be complex; return it, and whether there was nothing to warn about."""
+    return _check_dictionary(Phi, "Phi", True)
+
+
+def _check_dictionary(Phi: Any, name: str, complex_too: bool) -> tuple[Any, bool]:
     matrix: Any = np.require(check_array(Phi, name, complex_too=complex_too), requirements=("C", "W"))
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty: shape {matrix.shape}; it needs n measurements (rows) by m atoms")
@@ -111,10 +122,9 @@ def check_dictionary(Phi: Any, name: str = "Phi", *, complex_too: bool = False) 
         warnings.warn(
             f"{name} has {len(pairs)} duplicate atoms (columns {listed}); a support with one of them is not unique",
             DuplicateAtomsWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    checked: FloatArray = matrix
-    return checked
+    return matrix, not pairs
 
 
 def check_problem(Phi: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
@@ -235,16 +245,21 @@ def duplicate_atoms(Phi: Array) -> list[tuple[int, int]]:
     projections, so it is enough to compare neighbours in the order of the projections: O(nm + m log m).
     """
     n, m = Phi.shape
-    # Scaling by the largest entry first keeps tiny and huge atoms from under- or overflowing.
-    atoms = Phi / np.abs(Phi).max(axis=0)
-    atoms = atoms.astype(np.result_type(np.float64, Phi)) / np.linalg.norm(atoms, axis=0)
     direction = np.random.default_rng(0).standard_normal(n)
-    projection = direction @ atoms
-    phase = np.where(projection < 0, -1.0, 1.0)
-    if np.iscomplexobj(Phi):
-        phase = np.exp(-1j * np.angle(projection))
-    atoms = atoms * phase
-    projection = np.abs(projection)
+
+    def unit(columns: Any) -> Any:
+        """Return atoms of norm 1 and of a positive projection on the direction, (n, K)."""
+        some = Phi[:, columns]
+        # Scaling by the largest entry first keeps tiny and huge atoms from under- or overflowing.
+        some = some / np.abs(some).max(axis=0)
+        some = some.astype(np.result_type(np.float64, Phi)) / np.linalg.norm(some, axis=0)
+        projection = direction @ some
+        if np.iscomplexobj(Phi):
+            return some * np.exp(-1j * np.angle(projection))
+        return some * np.where(projection < 0, -1.0, 1.0)
+
+    blocks = [slice(start, start + ATOMS_AT_ONCE) for start in range(0, m, ATOMS_AT_ONCE)]
+    projection = np.concatenate([np.abs(direction @ unit(block)) for block in blocks])
     tolerance = DUPLICATE_TOLERANCE if Phi.real.dtype == np.float64 else 1e-6
     order = np.argsort(projection, kind="stable")
     pairs = []
@@ -254,7 +269,7 @@ def duplicate_atoms(Phi: Array) -> list[tuple[int, int]]:
         if not near.any():
             break
         left, right = left[near], right[near]
-        same = np.linalg.norm(atoms[:, left] - atoms[:, right], axis=0) <= tolerance
+        same = np.linalg.norm(unit(left) - unit(right), axis=0) <= tolerance
         pairs += [(min(i, j), max(i, j)) for i, j in zip(left[same].tolist(), right[same].tolist(), strict=True)]
     return sorted(pairs)
 

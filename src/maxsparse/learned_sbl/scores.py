@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.linalg import times
 from maxsparse._core.prepared import Prepared, beyond_single, noise_levels
+from maxsparse._core.products import as_numpy, is_elsewhere, is_tensor
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse.learned_sbl.kernels import Signals, score_rows
@@ -60,6 +62,7 @@ class LearnedScores:
         self.later = later
         self.progress = False  # whether to show bars on a terminal
         self.iterations, self.confident = iterations, confident
+        self._device: Any = None  # of the network; None for the compiled one
 
     def __call__(self, Y: NDArray[np.float64], noise: Any = 0.0) -> NDArray[np.float32]:
         """Score signals (N, n) with noise of that standard deviation on every measurement, or one (N,) for each signal.
@@ -67,9 +70,10 @@ class LearnedScores:
         Returns
         -------
         logits : ndarray of shape (N, m), float32
-            Log odds of every atom to be in the support.
+            Log odds of every atom to be in the support. Of a torch tensor Y, a tensor on the same device.
         """
-        return self._run(self.weights, Y, noise, np.empty((len(Y), 0), dtype=np.float32))
+        logits: NDArray[np.float32] = self._run(self.weights, Y, noise, np.empty((len(Y), 0), dtype=np.float32))
+        return logits
 
     @property
     def passes(self) -> int:
@@ -94,11 +98,13 @@ class LearnedScores:
         -------
         logits : ndarray of shape (N, m), float32
         """
-        return self._run(self.later[number], Y, 0.0, np.ascontiguousarray(logits, dtype=np.float32))
+        earlier = np.ascontiguousarray(as_numpy(logits), dtype=np.float32)
+        again: NDArray[np.float32] = self._run(self.later[number], Y, 0.0, earlier)
+        return again
 
-    def _run(
-        self, weights: Weights, Y: NDArray[np.float64], noise: Any, earlier: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _run(self, weights: Weights, Y: NDArray[np.float64], noise: Any, earlier: NDArray[np.float32]) -> Any:
+        if is_tensor(Y):
+            return self._run_tensor(weights, Y, as_numpy(noise), earlier)
         m = self.prepared.shape[1]
         logits = np.zeros((len(Y), m), dtype=np.float32)
         sigma = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(Y))
@@ -112,11 +118,27 @@ class LearnedScores:
             for start in track(range(0, len(Z), per_call), "score", self.progress):
                 some = slice(start, start + per_call)
                 own = rows[some]
-                part = np.empty((len(own), m), dtype=np.float32)
-                signals = Signals(Z[some], noises[some], earlier[own])
-                over_slices(score_rows, len(own), weights, table, signals, self.iterations, self.confident, part)
-                logits[own] = part
+                logits[own] = self._part(weights, table, Signals(Z[some], noises[some], earlier[own]))
         return logits
+
+    def _part(self, weights: Weights, table: Any, signals: Signals) -> Any:
+        """Return the logits of some signals that share one table."""
+        if self._device is not None:
+            from maxsparse.learned_sbl.device import score_on_device
+
+            return as_numpy(score_on_device(weights, table, signals, self.iterations, self.confident, self._device))
+        part = np.empty((len(signals.Z), table.Q.shape[1]), dtype=np.float32)
+        over_slices(score_rows, len(part), weights, table, signals, self.iterations, self.confident, part)
+        return part
+
+    def _run_tensor(self, weights: Weights, Y: Any, noise: Any, earlier: Any) -> Any:
+        """Score a tensor (N, n), on its device; whitening, in float64, is done on the CPU."""
+        import torch
+
+        other = copy(self)
+        other._device = Y.device if is_elsewhere(Y) else None
+        logits = other._run(weights, np.ascontiguousarray(as_numpy(Y), dtype=np.float64), noise, earlier)
+        return torch.from_numpy(logits).to(Y.device)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the weights as numpy arrays by name, those of later passes prefixed with ``later.0.`` and so on."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxsparse._core.names import atom_names
+from maxsparse._core.products import is_operator
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.validation import is_complex
 from maxsparse.result import Result
@@ -80,10 +81,10 @@ def solve(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
-        Dictionary: n measurements, m atoms.
+    Phi : array-like of shape (n, m), or LinearOperator
+        Dictionary: n measurements, m atoms. Methods that can take a ``scipy.sparse.linalg.LinearOperator`` as well.
     Y : array-like of shape (N, n)
-        Signals as rows.
+        Signals as rows. Where Φ or Y is a torch tensor, the result holds tensors on its device.
     method : str, default="sbl"
         Name of a method: ``print(maxsparse.solvers.METHODS)`` lists them.
     sparsity : int or None, default=None
@@ -126,6 +127,7 @@ def _asked(Phi: ArrayLike, Y: ArrayLike, options: Mapping[str, Any]) -> list[str
     asked = [name for name in ("noise", "positive", "groups", "callback") if _given(options.get(name))]
     shape = getattr(Y, "shape", ())
     asked += ["complex"] * (is_complex(Phi) or is_complex(Y)) + ["snapshots"] * (len(shape) == 3)
+    asked += ["operators"] * is_operator(Phi)
     return [ability for ability in asked if SOLVERS.able(ability)]
 
 
@@ -158,8 +160,8 @@ def register(
     needs : collection of str, default=()
         ``"sparsity"`` where it must be given the number of nonzeros: experiments then give it.
     can : collection of str or None, default=None
-        What it can do, of ``"noise"``, ``"positive"``, ``"groups"``, ``"callback"``, ``"complex"``, ``"snapshots"``.
-        None takes those of them that are its parameters.
+        What it can do, of ``"noise"``, ``"positive"``, ``"groups"``, ``"callback"``, ``"complex"``, ``"snapshots"``,
+        ``"operators"``, ``"devices"``. None takes those of them that are its parameters.
 
     Returns
     -------

@@ -17,22 +17,38 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core import joint
 from maxsparse._core.compiled import compiling, kernel
 from maxsparse._core.estimates import estimated_levels
-from maxsparse._core.linalg import least_squares, residual_norms, times, top_k
+from maxsparse._core.linalg import least_squares, residual_norms, times, top_k, wide_residual_norms
 from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Form, Prepared, noise_levels
+from maxsparse._core.products import is_tensor
 from maxsparse._core.progress import track
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.structure import Structure, check_groups, check_structured
 from maxsparse._core.threads import over_slices, threads
-from maxsparse._core.validation import check_array, check_dictionary, check_integer, check_number, is_complex, shape_of
+from maxsparse._core.validation import (
+    check_array,
+    check_clean_dictionary,
+    check_dictionary,
+    check_integer,
+    check_number,
+    is_complex,
+    shape_of,
+)
 from maxsparse.result import Result
+from maxsparse.solvers._by_products import on_cpu, run_by_products, takes_products
 
 Precondition = bool | None | tuple[ArrayLike, ArrayLike]
 Callback = Callable[[int, Any], bool | None]
 Rows = slice | NDArray[np.intp]
 SHOWN_PIECES, SMALLEST_PIECE = 25, 256  # for a progress bar, which advances when a piece is finished
 KERNELS = 4  # that a solver compiles at its first call
+WIDE = 5_000  # atoms of a dictionary that is not copied if that can be avoided
+KEPT_ENTRIES, KEPT_ATOMS = 2**20, 2**11  # of the last Φ, which is kept with what was computed from it
 CHUNK_BYTES = 64 * 2**20  # of coefficients; small enough for a smooth progress bar, large enough for all threads
+
+
+# The last dictionary: Φ is used again and again, and its checks and its Gram matrix take as long as some signals.
+_last: Prepared | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Batch:
-    """Signals that share one (preconditioned) dictionary; all arrays C-contiguous and of one dtype."""
+    """Signals that share one (preconditioned) dictionary; all arrays C-contiguous and of one dtype.
+
+    Where Φ is an operator or lies on a device, `Phi` is a :class:`maxsparse._core.products.Products`, and arrays are
+    where it is.
+    """
 
     form: Form  # the dictionary, changed or not
     Y: Any  # (N, n); (N, L, n) where it has a structure, with L ≤ n unless coefficients must be non-negative
@@ -70,6 +90,23 @@ class Batch:
     def atoms(self) -> Any:
         """Φᵀ, (m, n)."""
         return self.form.columns
+
+    @property
+    def by_products(self) -> bool:
+        """Whether Φ is known by its products only, or lies on a device."""
+        return not isinstance(self.Phi, np.ndarray)
+
+    def counters(self) -> tuple[Any, Any]:
+        """Return zeros for the iterations of every signal, (N,), and False for whether it has converged, (N,)."""
+        N = len(self.Y)
+        if self.by_products:
+            return self.Phi.zeros(N, dtype=self.Phi.xp.int64), self.Phi.zeros(N, dtype=self.Phi.xp.bool)
+        return np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
+
+    @property
+    def norm(self) -> float:
+        """‖Φ‖₂."""
+        return float(self.Phi.norm if self.by_products else np.linalg.norm(self.Phi, 2))
 
     @property
     def snapshots(self) -> int:
@@ -92,7 +129,7 @@ class Batch:
             return
         for t in range(max_iter):
             advance(t, t + 1)
-            X = self.X.copy() if self.form.D is None else self.X * self.form.D
+            X = 1 * self.X if self.form.D is None else self.X * self.form.D
             if self.watch(t + 1, self.given(X, self.rows)) or done.all():
                 return
 
@@ -116,10 +153,15 @@ def run(
     ----------
     method : name for the result.
     Phi, Y : checked by :func:`check_structured`; a Φ that is prepared already saves most of the time of a small batch.
+        Operators, and tensors, go another way.
     solve_batch : solves signals that share one dictionary.
     options : what every solver takes.
     keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
     """
+    if takes_products(Phi, Y):
+        return run_by_products(method, Phi, Y, solve_batch, options, Batch, keep)
+    if is_tensor(Phi) or is_tensor(Y):
+        return on_cpu(lambda Phi, Y: run(method, Phi, Y, solve_batch, options, keep=keep), Phi, Y)
     Y = in_order(Y, measurement_names(Phi))
     prepared, data, structure = _checked(method, Phi, Y, options)
     levels = _noise_groups(prepared, data, options.noise)
@@ -159,31 +201,48 @@ def run(
                 batch.X[...] *= form.D
             if not isinstance(rows, slice):
                 coef[rows] = batch.X
-        atoms = prepared.plain.columns
         if structure.plain:
             if keep is not None:
-                over_slices(_keep_largest, N, signals, atoms, coef, keep)
-            residual = residual_norms(signals, atoms, coef)
+                over_slices(_keep_largest, N, signals, prepared.plain.columns, coef, keep)
+            residual = _residual_norms(prepared, signals, coef)
         else:
             if keep is not None:
-                joint.keep_largest(signals, atoms, coef, structure, keep)
-            residual = joint.residual_norms(signals, atoms, coef)
+                joint.keep_largest(signals, prepared.plain.columns, coef, structure, keep)
+            residual = joint.residual_norms(signals, prepared.plain.columns, coef)
     whole, certified = given(coef, slice(None)), np.zeros(N, dtype=bool)
     return Result(whole, residual, iterations, converged, certified, method, names=atom_names(Phi))
 
 
+def _residual_norms(prepared: Prepared, Y: Any, X: Any) -> Any:
+    """Return ‖y − Φx‖₂ for every row; a large Φ is not copied for it."""
+    if prepared.shape[1] > WIDE:
+        return wide_residual_norms(Y, prepared.Phi, X)
+    return residual_norms(Y, prepared.plain.columns, X)
+
+
 def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:
     """Check a problem, refuse what the method cannot do, and prepare Φ as methods see it."""
-    known = Phi.Phi if isinstance(Phi, Prepared) else None
+    global _last
+    known: Any = Phi.Phi if isinstance(Phi, Prepared) else None
+    clean = False
     if method in SOLVERS and is_complex(Y):  # before the error that positive= and complex data exclude each other
         SOLVERS.require(method, "complex")
+    if type(Phi) is np.ndarray:  # a masked array, say, is compared otherwise
+        kept = _last
+        if kept is not None and kept.dtype == Phi.dtype and np.array_equal(kept.Phi, Phi):
+            Phi, known = kept, kept.Phi
+        else:
+            known, clean = check_clean_dictionary(Phi)
     dictionary, signals, structure = check_structured(
         Phi, Y, positive=options.positive, groups=options.groups, checked=known
     )
     for ability in structure.asked if method in SOLVERS else ():
         SOLVERS.require(method, ability)
-    if known is not None and structure.labels is None and dictionary.dtype == known.dtype:
+    if isinstance(Phi, Prepared) and structure.labels is None and dictionary.dtype == known.dtype:
         return Phi, signals, structure
+    if clean and structure.labels is None and dictionary.size <= KEPT_ENTRIES and dictionary.shape[1] <= KEPT_ATOMS:
+        _last = Prepared(np.array(dictionary, order="C"))  # a copy: the caller may change Φ
+        return _last, signals, structure
     start = None if structure.labels is None else structure.start
     return Prepared(structure.arranged(dictionary), start=start), signals, structure
 

@@ -1,4 +1,9 @@
-"""Orthogonal matching pursuit for dictionaries whose Gram matrix would not fit: orthonormal bases and Φᵀr in blocks."""
+"""Orthogonal matching pursuit for dictionaries whose Gram matrix would not fit: orthonormal bases and Φᵀr by BLAS.
+
+Sums of BLAS depend on the number of rows in their last bits. So they only propose: atoms whose correlation is within
+their rounding error of the largest one are compared again by sums in a fixed order, and everything else is computed so.
+An answer does not depend on its batch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import copy_into, dot, times
+from maxsparse._core.linalg import copy_into, dot
 from maxsparse._core.threads import over_slices
 from maxsparse.solvers._contract import Batch
 
@@ -17,6 +22,8 @@ __all__ = ["LARGE", "large_omp"]
 LARGE = 5000  # atoms; the Gram matrix of more takes over 200 MB
 MOST_ROWS = 64  # signals in step with each other: one reading of Φ serves all
 DEPENDENT = 1e-12  # share of an atom's energy outside the span of others, below which it is rounding
+ROUNDING = 4.0  # of a sum of n products, in units of n·eps times both norms: of two such sums, with a margin
+COLUMNS = 2048  # of Φ per product: what every thread writes stays in its cache
 
 
 class State(NamedTuple):
@@ -37,6 +44,7 @@ def large_omp(
     """Run OMP up to `limits` (N,) atoms; write X, the numbers of atoms and which residuals are small enough."""
     (n, m), N = batch.Phi.shape, len(batch.Y)
     K = max(1, min(n, int(limits.max(initial=0))))
+    error = ROUNDING * n * float(np.finfo(batch.Y.dtype).eps) * _longest(batch.Phi)
     size = int(np.clip(n * m // max(1, m + K * (n + K)), 1, MOST_ROWS))  # blocks take no more memory than Φ
     for first in range(0, N, size):
         rows = slice(first, first + size)
@@ -54,15 +62,31 @@ def large_omp(
             active = np.flatnonzero(~small & ~state.stuck & (state.found < np.minimum(limits[rows], K)))
             if not active.size:
                 break
-            alpha = times(np.ascontiguousarray(state.R[active]), batch.Phi)
-            over_slices(_grow_rows, len(active), batch.Phi, alpha, active, state)
+            alpha = np.empty((len(active), m), dtype)
+            over_slices(_correlate, -(-m // COLUMNS), np.ascontiguousarray(state.R[active]), batch.Phi, alpha)
+            over_slices(_grow_rows, len(active), batch.Phi, alpha, active, error, state)
         over_slices(_solve_rows, B, state, batch.X[rows])
         spent[rows], done[rows] = state.found, small
 
 
+def _longest(Phi: NDArray[Any]) -> float:
+    """Return a bound on the norms of all atoms, without a copy of Φ."""
+    squares = np.zeros(Phi.shape[1])
+    for row in Phi:
+        squares += row * row
+    return float(np.sqrt(squares.max()))
+
+
+def _correlate(piece: int, pieces: int, R: NDArray[Any], Phi: NDArray[Any], alpha: NDArray[Any]) -> None:
+    """Set alpha = RΦ for the blocks of columns in this slice of the blocks."""
+    for start in range(piece * COLUMNS, Phi.shape[1], pieces * COLUMNS):
+        columns = slice(start, start + COLUMNS)
+        np.matmul(R, Phi[:, columns], out=alpha[:, columns])
+
+
 @kernel()
 def _grow_rows(
-    piece: int, pieces: int, Phi: NDArray[Any], alpha: NDArray[Any], active: NDArray[Any], state: State
+    piece: int, pieces: int, Phi: NDArray[Any], alpha: NDArray[Any], active: NDArray[Any], error: float, state: State
 ) -> None:
     """Add to every active signal the atom with the largest |φᵀr| that is independent of those chosen."""
     atom, rest = np.empty(len(Phi), dtype=Phi.dtype), np.empty(len(Phi), dtype=Phi.dtype)
@@ -71,13 +95,13 @@ def _grow_rows(
         count, Q, T = state.found[i], state.Q[i], state.T[i]
         for l in range(count):
             alpha[position, state.chosen[i, l]] = 0.0
+        within = error * np.sqrt(dot(state.R[i], state.R[i]))
         while True:
-            j = _largest(alpha[position])
+            j = _largest(alpha[position], Phi, state.R[i], within, atom)
             if alpha[position, j] == 0.0:
                 state.stuck[i] = True
                 break
-            for t in range(len(Phi)):
-                atom[t] = Phi[t, j]
+            _look_up(Phi, j, atom)
             copy_into(atom, rest)
             for l in range(count):
                 T[count, l] = 0.0
@@ -121,11 +145,37 @@ def _take_off(r: NDArray[Any], q: NDArray[Any], share: float) -> None:
         r[t] -= share * q[t]
 
 
+@kernel()
+def _largest(alpha: NDArray[Any], Phi: NDArray[Any], r: NDArray[Any], within: float, atom: NDArray[Any]) -> int:
+    """Index of the largest |φᵀr|, the lowest among equals; `alpha` knows it up to `within`, and 0 excludes an atom."""
+    least = _highest(alpha) - within
+    first, place, best = -1, -1, -1.0
+    for j in range(alpha.shape[0]):
+        if abs(alpha[j]) >= least and alpha[j] != 0.0:
+            if first < 0:
+                first = j
+                continue
+            if place < 0:  # there are several: look at the first one as well
+                _look_up(Phi, first, atom)
+                place, best = first, abs(dot(atom, r))
+            _look_up(Phi, j, atom)
+            value = abs(dot(atom, r))
+            if value > best:
+                place, best = j, value
+    return max(first, 0) if place < 0 else place
+
+
 @kernel(fast=True)
-def _largest(alpha: NDArray[Any]) -> int:
-    """Index of the largest magnitude, the lowest among equals."""
-    best, place = abs(alpha[0]), 0
-    for j in range(1, alpha.shape[0]):
-        if abs(alpha[j]) > best:
-            best, place = abs(alpha[j]), j
-    return place
+def _highest(alpha: NDArray[Any]) -> Any:
+    """Return the largest magnitude."""
+    best = alpha[0] * 0.0
+    for j in range(alpha.shape[0]):
+        best = max(best, abs(alpha[j]))
+    return best
+
+
+@kernel()
+def _look_up(Phi: NDArray[Any], j: int, atom: NDArray[Any]) -> None:
+    """Set atom = φ_j."""
+    for t in range(Phi.shape[0]):
+        atom[t] = Phi[t, j]

@@ -15,6 +15,7 @@ from maxsparse._core.validation import check_choice, check_integer, check_matrix
 from maxsparse.result import Result
 from maxsparse.solvers._block_iht import block_iht_rows
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
+from maxsparse.solvers._iht_products import iht_by_products
 
 __all__ = ["iht"]
 
@@ -27,7 +28,7 @@ SHRINK = 2.0  # their κ
     summary="projected gradient on ‖x‖₀ ≤ k",
     label="IHT",
     needs=["sparsity"],
-    can=["noise", "groups", "callback", "complex", "snapshots"],
+    can=["noise", "groups", "callback", "complex", "snapshots", "operators", "devices"],
     good_for="the paper's baseline; a small RIP constant is needed",
     order=20,
 )
@@ -53,7 +54,7 @@ def iht(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m), real or complex
+    Phi : array-like of shape (n, m), or LinearOperator, real or complex
         Dictionary.
     Y : array-like of shape (N, n) or (N, L, n), real or complex
         Signals as rows; or L snapshots for each, which share one support: the atoms with the largest norm over all.
@@ -122,18 +123,22 @@ def iht(
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N = len(batch.Y)
         filters, mu = batch.Phi, 0.0  # rows of `filters` are those of Γᵀ; a step of 0 means the adaptive rule
-        if layer is not None and not batch.structure.plain:
-            raise ValueError("Gamma is for one real signal per row and atoms without groups; omit it")
+        if layer is not None and (batch.by_products or not batch.structure.plain):
+            raise ValueError("Gamma is for one real signal per row, a matrix and atoms without groups; omit it")
         if layer is not None:
             filters, mu = np.ascontiguousarray(layer.T, dtype=batch.Phi.dtype), 1.0
         elif step == "fixed":
-            mu = 1.0 / float(np.linalg.norm(batch.Phi, 2)) ** 2
+            mu = 1.0 / batch.norm**2
         elif not isinstance(step, str):
             mu = float(step)
         limits, floor = sparsities[batch.rows], batch.floor
-        spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
+        spent, done = batch.counters()
 
         def advance(start: int, stop: int) -> None:
+            if batch.by_products:
+                most, rule_of_steps = batch.Phi.array(limits), (STABLE_SHARE, SHRINK)
+                iht_by_products(batch, most, mu, rule_of_steps, stop - start, tol, spent, done)
+                return
             if not batch.structure.plain:
                 rule = (mu, (STABLE_SHARE, SHRINK), stop - start, tol, floor)
                 problem = (np.ascontiguousarray(batch.Phi.conj()), batch.atoms, batch.Y, batch.structure.start, limits)

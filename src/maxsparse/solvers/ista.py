@@ -14,6 +14,7 @@ from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
+from maxsparse.solvers._ista_products import ista_by_products
 
 __all__ = ["fista", "ista"]
 
@@ -25,7 +26,7 @@ CHECK_EVERY = 10  # iterations between checks of the duality gap, each of which 
     "ista",
     summary="½‖y − Φx‖² + λ‖x‖₁ by proximal gradient steps",
     label="ISTA",
-    can=["noise", "callback"],
+    can=["noise", "callback", "operators", "devices"],
     good_for="the lasso; the paper's baseline",
     order=30,
 )
@@ -51,7 +52,7 @@ def ista(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m)
+    Phi : array-like of shape (n, m), or LinearOperator
         Dictionary.
     Y : array-like of shape (N, n)
         Signals as rows.
@@ -98,7 +99,7 @@ def ista(
     "fista",
     summary="½‖y − Φx‖² + λ‖x‖₁ by accelerated proximal gradient steps",
     label="FISTA",
-    can=["noise", "callback"],
+    can=["noise", "callback", "operators", "devices"],
     good_for="the lasso, in fewer steps than ista",
     order=31,
 )
@@ -169,16 +170,19 @@ def _solve(
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         N, m = batch.X.shape
-        mu = 1.0 / float(np.linalg.norm(batch.Phi, 2)) ** 2
+        mu = 1.0 / batch.norm**2
         floor = batch.noise * np.sqrt(2.0 * np.log(max(m, 2)))
-        spent, done = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=bool)
-        state = _State(batch.X, np.zeros_like(batch.X), np.ones(N), spent, done)
+        spent, done = batch.counters()
+        momentum = 1 + 0 * batch.X[:, 0] if batch.by_products else np.ones(N)
+        state = _State(batch.X, 0 * batch.X, momentum, spent, done)
         fixed = -1.0 if lam is None else float(lam)
         schedule = _Schedule(mu, fixed, floor, LAST_LAMBDA ** (2.0 / max_iter), tol, method == "fista")
-        problem = _Problem(batch.Phi, batch.atoms, batch.Y)
 
         def advance(start: int, stop: int) -> None:
-            over_slices(_ista_rows, N, problem, schedule, start, stop, state)
+            if batch.by_products:
+                ista_by_products(batch, schedule, state, start, stop, LAST_LAMBDA, CHECK_EVERY)
+                return
+            over_slices(_ista_rows, N, _Problem(batch.Phi, batch.atoms, batch.Y), schedule, start, stop, state)
 
         batch.drive(advance, max_iter, done)
         return spent, done

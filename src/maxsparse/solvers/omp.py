@@ -16,6 +16,7 @@ from maxsparse.result import Result
 from maxsparse.solvers._block_omp import block_omp
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, check_sparsities, run
 from maxsparse.solvers._large_omp import LARGE, large_omp
+from maxsparse.solvers._omp_products import omp_by_products
 
 __all__ = ["omp"]
 
@@ -26,7 +27,7 @@ BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more th
     "omp",
     summary="greedy, one atom at a time",
     label="OMP",
-    can=["noise", "positive", "groups", "callback", "complex", "snapshots"],
+    can=["noise", "positive", "groups", "callback", "complex", "snapshots", "operators", "devices"],
     good_for="speed, on an incoherent Φ and very sparse signals",
     order=10,
 )
@@ -51,7 +52,7 @@ def omp(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m), real or complex
+    Phi : array-like of shape (n, m), or LinearOperator, real or complex
         Dictionary. Atoms are not normalised; scale them to norm 1 unless other norms are intended.
     Y : array-like of shape (N, n) or (N, L, n), real or complex
         Signals as rows; or L snapshots for each, which share one support (simultaneous OMP [2]_).
@@ -115,14 +116,18 @@ def omp(
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         limits = sparsities[batch.rows]
         most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
-        spent = np.zeros(len(batch.Y), dtype=np.int64)
-        done = np.zeros(len(batch.Y), dtype=bool)
+        spent, done = batch.counters()
         exact = sparsity is not None
 
         # The path of OMP does not depend on where it ends, so a run with callback is a sequence of longer and longer
         # runs.
         def advance(start: int, stop: int) -> None:
             atoms = np.minimum(limits, stop)
+            if batch.by_products:
+                most_atoms = batch.Phi.array(atoms)
+                batch.X[:], spent[:], done[:] = omp_by_products(batch.Phi, batch.Y, most_atoms, tol, batch.floor)
+                done[:] |= exact & (spent >= batch.Phi.array(np.minimum(limits, most)))
+                return
             if not batch.structure.plain:
                 block_omp(batch, atoms, tol, spent, done)
             elif batch.Phi.shape[1] > LARGE:

@@ -15,6 +15,7 @@ from maxsparse.result import Result
 from maxsparse.solvers._block_sbl import Settings, State, block_sbl
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, run
 from maxsparse.solvers._posterior import drop, learned_noise, pack, posterior, scaled, update_gamma
+from maxsparse.solvers._screened_sbl import Solved, screened_sbl
 
 __all__ = ["sbl"]
 
@@ -29,7 +30,7 @@ FINISH_PRUNE = 1e-7
     "sbl",
     summary="min yᵀS⁻¹y + log det S, sparse Bayesian learning",
     label="SBL",
-    can=["noise", "positive", "groups", "callback", "complex", "snapshots"],
+    can=["noise", "positive", "groups", "callback", "complex", "snapshots", "operators"],
     good_for="a coherent Φ, or noise; **the default**",
     order=40,
 )
@@ -58,8 +59,9 @@ def sbl(
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m), real or complex
-        Dictionary.
+    Phi : array-like of shape (n, m), real or complex, or a real LinearOperator
+        Dictionary. Of an operator, promising atoms are looked up and solved for; by n + 1 products all others are
+        shown to be better left out, or join. Meant for n up to about a thousand.
     Y : array-like of shape (N, n) or (N, L, n), real or complex
         Signals as rows; or L snapshots for each, which share their γ (M-SBL [3]_). The noise level and γ are relative
         to each signal's own size.
@@ -135,6 +137,8 @@ def sbl(
         raise ValueError(f'noise must be a number, "auto" or "learn", got {noise!r}')
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        if batch.by_products:
+            return solve_operator(batch)
         N, size = len(batch.X), batch.structure.n_blocks
         gamma = np.ones((N, size), dtype=batch.X.real.dtype)
         lam = np.zeros(N)  # 0 until the first iteration sets it
@@ -168,6 +172,27 @@ def sbl(
             )
 
         batch.drive(advance, max_iter, done)
+        return spent, done
+
+    def solve_operator(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        if batch.structure.complex or batch.watch is not None:
+            which = "complex operators" if batch.structure.complex else "callback= where Phi is an operator"
+            raise ValueError(f"method 'sbl' cannot take {which}; use 'omp' or 'iht', or pass a matrix")
+        spent, done = batch.counters()
+        for i, y in enumerate(batch.Y):
+
+            def solve(atoms: NDArray[Any], i: int = i) -> Solved:
+                size = atoms.shape[1]
+                gamma, lam = np.ones((1, size), dtype=atoms.dtype), np.zeros(1)
+                X, met = np.zeros_like(gamma), np.zeros(1, dtype=bool)
+                finishing, one = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+                smallest = min(last, 100.0 * float(np.finfo(atoms.dtype).eps))
+                settings = (batch.noise**2, first, last, smallest, tol, prune)
+                problem = (atoms, np.ascontiguousarray(atoms.T), batch.Y[i : i + 1], code, learn, settings, max_iter)
+                over_slices(_sbl_rows, 1, *problem, gamma, lam, finishing, X, one, met)
+                return Solved(X[0], gamma[0], float(lam[0]), int(one[0]), bool(met[0]))
+
+            batch.X[i], spent[i], done[i] = screened_sbl(batch.Phi, y, solve, last)
         return spent, done
 
     level = 0.0 if learn else noise

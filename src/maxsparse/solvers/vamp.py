@@ -27,7 +27,8 @@ NOISE_TOL = 1e-3  # σ² has converged if its relative change per iteration is s
 SMALLEST_NOISE = 1e-12  # σ² used for "no noise"
 LARGEST_PRECISION = 1e15
 PATIENCE = 40  # iterations without improvement before a signal is abandoned
-GROUP = 4  # signals per pass over the singular vectors
+GROUP = 4  # signals in step with each other, that share products with the singular vectors
+LARGE_GROUP, MANY_SIGNALS = 16, 64  # that share one reading of the singular vectors, where there are many signals
 
 
 @SOLVERS.register(
@@ -138,9 +139,9 @@ def vamp(
         spent, done = np.zeros(len(batch.Y), dtype=np.int64), signals.scale == 0.0
 
         def advance(start: int, stop: int) -> None:
-            groups = -(-len(spent) // GROUP)
+            size = LARGE_GROUP if len(spent) >= MANY_SIGNALS else GROUP
             arguments = (factors, signals, state, stop - start, tol, damping, learn, batch.X, odds, spent, done)
-            over_slices(_vamp_rows, groups, *arguments)
+            over_slices(_vamp_rows, -(-len(spent) // size), size, *arguments)
 
         batch.drive(advance, max_iter, done)
         odds_of.append((batch.rows, odds))
@@ -234,6 +235,7 @@ def _start(signals: _Signals, factors: _Factors) -> _State:
 def _vamp_rows(
     piece: int,
     pieces: int,
+    size: int,
     factors: _Factors,
     signals: _Signals,
     state: _State,
@@ -247,22 +249,22 @@ def _vamp_rows(
     done: NDArray[Any],
 ) -> None:
     N, m = X.shape
-    x1, r2, x2, fresh = np.zeros((GROUP, m)), np.zeros((GROUP, m)), np.zeros((GROUP, m)), np.zeros((GROUP, m))
-    z, sums = np.zeros((GROUP, factors.s.shape[0])), np.empty((GROUP, COLUMN_TILE))
-    e2 = np.zeros(GROUP)
-    for first in range(piece * GROUP, N, pieces * GROUP):
-        count = min(GROUP, N - first)
+    x1, r2, x2, fresh = np.zeros((size, m)), np.zeros((size, m)), np.zeros((size, m)), np.zeros((size, m))
+    z, sums = np.zeros((size, factors.s.shape[0])), np.empty((GROUP, COLUMN_TILE))
+    e2 = np.zeros(size)
+    for first in range(piece * size, N, pieces * size):
+        count = min(size, N - first)
         for _ in range(iterations):
             if done[first : first + count].all():
                 break
             for l in range(count):
                 if not done[first + l]:
                     _prior_estimate(state, first + l, factors, damping, x1[l], r2[l], fresh[l])
-            _product(r2, factors.V, sums, z)
+            _product(r2, done[first : first + count], factors.V, sums, z)
             for l in range(count):
                 if not done[first + l]:
                     e2[l] = _linear_estimate(state, first + l, factors, signals, learn, z[l])
-            _product(z, factors.Vt, sums, x2)
+            _product(z, done[first : first + count], factors.Vt, sums, x2)
             for l in range(count):
                 row = first + l
                 if done[row]:
@@ -276,15 +278,18 @@ def _vamp_rows(
 
 
 @kernel()
-def _product(A: NDArray[Any], tiles: NDArray[Any], sums: NDArray[Any], out: NDArray[Any]) -> None:
-    """Set out = A @ matrix for GROUP rows and a matrix in tiles."""
+def _product(A: NDArray[Any], done: NDArray[Any], tiles: NDArray[Any], sums: NDArray[Any], out: NDArray[Any]) -> None:
+    """Set out = A @ matrix for the rows that are not done, in fours, and a matrix in tiles."""
     columns = out.shape[1]
     for t in range(tiles.shape[0]):
-        four_rows(A, tiles[t], sums)
         start = t * COLUMN_TILE
-        for l in range(GROUP):
-            for j in range(min(COLUMN_TILE, columns - start)):
-                out[l, start + j] = sums[l, j]
+        for row in range(0, len(done), GROUP):
+            if done[row : row + GROUP].all():
+                continue
+            four_rows(A[row : row + GROUP], tiles[t], sums)
+            for l in range(GROUP):
+                for j in range(min(COLUMN_TILE, columns - start)):
+                    out[row + l, start + j] = sums[l, j]
 
 
 @kernel(fast=True, nan=True)
