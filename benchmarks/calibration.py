@@ -20,7 +20,7 @@ import maxsparse as ms
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "calibration.png"
-LEVEL, FOR_FIT, PIECE = 0.95, 100, 850
+LEVEL, FOR_FIT, PIECE, SEED = 0.95, 100, 850, 40_000
 # kind, n, m, d, SNR in dB, amplitudes, whether σ is told
 CELLS = [
     ("gaussian", 20, 100, 3, 20, "uniform", True),
@@ -95,7 +95,7 @@ def measure_piece(number, piece, count):
     """Return what one dictionary of a cell gives, as arrays by name."""
     cell = CELLS[number]
     kind, n, m, *_, told = cell
-    seed = 10_000 + 100 * number + piece
+    seed = SEED + 100 * number + piece
     Phi = getattr(ms.dictionaries, kind)(n, m, rng=seed)
     _, for_fit, sigma = draw(Phi, cell, FOR_FIT, seed + 50)
     X, Y, _ = draw(Phi, cell, count, seed, sigma)

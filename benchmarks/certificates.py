@@ -21,11 +21,11 @@ import numpy as np
 from journal import read_journal
 
 import maxsparse as ms
-from maxsparse.recovery import _refit, certificate
+from maxsparse.recovery import certificate, refit
 
 RESULTS = Path(__file__).parent / "results" / "certificates.json"
 # What decides whether an answer is certified; weights, decoding and search only decide which answers there are.
-RULE = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (certificate, _refit))).hexdigest()[:16]
+RULE = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (certificate, refit))).hexdigest()[:16]
 
 
 def near_duplicates(rng, n, m):

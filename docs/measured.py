@@ -246,6 +246,31 @@ def solvers(results: dict[str, Any]) -> str:
     return table(["problem", "µs per signal", "times as fast as"], rows)
 
 
+def large(results: dict[str, Any]) -> str:
+    """Return time and memory by the size of Φ, of our methods and the peers."""
+    names = ["omp", "spams omp", "scikit-learn omp", "sbl", "sbl, operator", "recoverer", "recoverer, noise"]
+    names += ["recoverer, many nonzeros", "celer lasso", "skglm lasso"]
+    cells = {(c["n"], c["m"], c["method"]): c for c in results["cells"]}
+    rows = []
+    for n, m in sorted({(n, m) for n, m, _ in cells}):
+        for name in names:
+            cell = cells.get((n, m, name))
+            if cell is None:
+                continue
+            right = "–" if cell["right"] is None else f"{cell['right']:.2f}"
+            problem = f"{cell['nonzeros']} nonzeros" + (f", noise {cell['noise']:g}" if cell["noise"] else "")
+            time, memory = f"{cell['milliseconds per signal']:.3g}", f"{cell['memory over Phi']:.1f}"
+            rows.append([f"{n}×{m:,}", name, problem, str(cell["signals"]), time, memory, right])
+    head = ["Φ", "method", "signals of", "in one call", "ms per signal", "memory over Φ", "supports right"]
+    sets = sorted({cell["run"]["instruction sets"]["widest"] for cell in results["cells"]})
+    about = (
+        "Processor time on one thread, after the call that compiles; of the recoverer also after the one that prepares "
+        "Φ. Memory is the most that a call holds, Φ included, the answer's coefficients not; of a small Φ, buffers "
+        f"are most of it. Gaussian Φ, {', '.join(sets)}. `{results['command']}`."
+    )
+    return f"{table(head, rows)}\n\n{about}"
+
+
 def networks(results: dict[str, Any]) -> str:
     """Return the share of the machine's matrix-multiplication rate by width, and the paper's runtime table."""
     rows = [
@@ -406,6 +431,30 @@ def _materials(results: dict[str, Any]) -> list[str]:
     return [table(header, rows), about]
 
 
+def stereo_unknown(results: dict[str, Any]) -> str:
+    """Return the errors where lights are estimated from the photographs."""
+    part = results["unknown"]
+    columns = ["lights", "worst light", "expected", "known", "intensities unknown", "lights unknown"]
+    rows = [
+        [name, *(f"{row[column]:.2f}" if column in row else "" for column in columns)]
+        for name, row in part["degrees"].items()
+    ]
+    header = [
+        "",
+        "lights, mean error",
+        "lights, largest error",
+        "lights, expected error",
+        "normals, lights known",
+        "normals, intensities unknown",
+        "normals, lights unknown",
+    ]
+    about = (
+        "Degrees. DiLiGenT: 96 photographs, against the calibrated lights and the measured normals; UW: against the "
+        f"lights of the chrome ball. `{part['command']}`."
+    )
+    return f"{table(header, rows)}\n\n{about}"
+
+
 def stereo_rig(results: dict[str, Any]) -> str:
     """Return the mean angular errors of auto with the bundled network and with the network fine-tuned to the rig."""
     rig = results["rig"]
@@ -547,6 +596,7 @@ BENCHMARK_BLOCKS = {
     "bounds-false": ("bounds.json", bounds_false),
     "choose": ("choose.json", choose),
     "big-data": ("big_data.json", big_data),
+    "large": ("large.json", large),
     "int-eight": ("export.json", int_eight),
     "numerics": ("numerics.json", numerics),
     "fuzz": ("fuzz.json", fuzz),
@@ -564,4 +614,5 @@ BENCHMARK_BLOCKS = {
     "presets": ("presets.json", recipes),
     "stereo-accuracy": ("stereo.json", stereo),
     "stereo-rig": ("stereo.json", stereo_rig),
+    "stereo-unknown": ("stereo.json", stereo_unknown),
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.atomic import atomic_write
+from maxsparse._core.products import as_numpy, is_tensor
+from maxsparse._core.tables import html_table
 from maxsparse._core.validation import FloatArray
 
 __all__ = ["Result"]
@@ -26,7 +28,8 @@ class Result:
     Attributes
     ----------
     coef : ndarray of shape (N, m), or (N, L, m) for signals with L snapshots
-        Coefficients of the caller's Φ; complex where Φ or Y is.
+        Coefficients of the caller's Φ; complex where Φ or Y is. Where Φ or Y was a torch tensor, this and all other
+        arrays are tensors on its device.
     support : ndarray of shape (N, m), bool
         Atoms in use: where `coef` is not zero, in any snapshot.
     scores : ndarray of shape (N, m)
@@ -81,7 +84,8 @@ class Result:
     def support(self) -> NDArray[np.bool_]:
         """Atoms in use, (N, m)."""
         used: NDArray[np.bool_] = self.coef != 0
-        return np.asarray(used.any(axis=1)) if used.ndim == 3 else used
+        anywhere: Any = used.any(1) if used.ndim == 3 else used
+        return anywhere  # type: ignore[no-any-return]
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -90,7 +94,9 @@ class Result:
 
     def _magnitudes(self) -> FloatArray:
         """Magnitudes of the coefficients over all snapshots, (N, m)."""
-        magnitudes: FloatArray = np.linalg.norm(self.coef, axis=1) if self.coef.ndim == 3 else np.abs(self.coef)
+        if self.coef.ndim == 2:
+            return abs(self.coef)
+        magnitudes: FloatArray = self.coef.norm(dim=1) if is_tensor(self.coef) else np.linalg.norm(self.coef, axis=1)  # type: ignore[attr-defined]
         return magnitudes
 
     def __len__(self) -> int:
@@ -105,6 +111,8 @@ class Result:
         return replace(self, **{name: value[index] for name, value in self._stored().items()})
 
     def __repr__(self) -> str:
+        if is_tensor(self.coef):
+            return repr(self.moved(as_numpy))
         N, m, kind = len(self), self.coef.shape[-1], type(self).__name__
         snapshots = f" of {self.coef.shape[1]} snapshots" if self.coef.ndim == 3 else ""
         if N == 0:
@@ -138,7 +146,7 @@ class Result:
         >>> ms.solve(Phi, 2 * Phi.T[:1], method="omp", names=["a", "b", "c"]).table()
         [{'atom': 0, 'name': 'a', 'coef': 2.0}]
         """
-        part = self[i]
+        part = self[i].moved(as_numpy) if is_tensor(self.coef) else self[i]
         x = part.coef[0] if part.coef.ndim == 2 else np.sqrt(np.mean(np.abs(part.coef[0]) ** 2, axis=0))
         inclusion = getattr(part, "inclusion", None)
         atoms = np.flatnonzero(part.support[0])
@@ -188,9 +196,7 @@ class Result:
             if confidence is not None:
                 cells.append("certified" if self.certified[i] else f"{confidence[i]:.2f}")
             rows.append([*cells, ", ".join(atoms[:SHOWN_ATOMS]) + more])
-        lines = ["".join(f"<th>{cell}</th>" for cell in head)]
-        lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-        return f"<p>{escape(repr(self))}</p><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        return html_table(repr(self), head, rows)
 
     def to_npz(self, path: str | os.PathLike[str]) -> None:
         """Write every array to a compressed .npz file, atomically.
@@ -202,11 +208,16 @@ class Result:
         """
         names = {name.removeprefix("explicit_") for name in self._stored() if name[0] != "_"}  # a subclass's too
         with atomic_write(path) as stream:
-            arrays = {name: getattr(self, name) for name in sorted(names | {"support", "scores"})}
+            arrays = {name: as_numpy(getattr(self, name)) for name in sorted(names | {"support", "scores"})}
             if self.names is not None:
                 arrays["names"] = np.array(self.names)
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray) or is_tensor(value)}
+
+    def moved(self, move: Callable[[Any], Any]) -> Result:
+        """Return the same with ``move`` applied to every array of numbers; for tensors, see ``maxsparse.solve``."""
+        arrays = {name: value for name, value in self._stored().items() if is_tensor(value) or value.dtype.kind != "U"}
+        return replace(self, **{name: move(value) for name, value in arrays.items()})

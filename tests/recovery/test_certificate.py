@@ -171,3 +171,18 @@ def test_three_atoms_that_are_dependent_to_rounding_explain_each_other():
         x[0, [1, 2, 7, 20, 31]] = rng.uniform(0.002, 0.5, 5)
         wrong += certify(Phi, x @ Phi.T, x).certified[0]
     assert wrong == 0
+
+
+def test_dependent_atoms_all_in_the_support_forbid_a_certificate():
+    """A combination of three atoms that is zero up to 1e-12 can be added to any x without a trace in y."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(200):
+        Phi = dictionaries.gaussian(24, 72, rng=rng)
+        Phi[:, 2] = Phi[:, :2] @ rng.standard_normal(2) + 10.0 ** rng.uniform(-13, -11) * rng.standard_normal(24)
+        x = np.zeros((1, 72))
+        x[0, 3 + rng.choice(69, 8, replace=False)] = rng.standard_normal(8)
+        y = x @ Phi.T
+        x[0, :3] = np.linalg.svd(Phi[:, :3])[2][2] * 10.0 ** rng.uniform(-4, 1)
+        wrong += certify(Phi, y, x).certified[0]
+    assert wrong == 0

@@ -85,6 +85,31 @@ def test_probabilities_equal_enumeration(sizes, L, positive):
     np.testing.assert_allclose(by_size / by_size.sum(), expected, atol=0.02)
 
 
+def test_a_chain_finds_what_is_spread_over_too_many_supports():
+    """24 similar atoms in noise: 64 listed supports hold a part of the probability; enumeration of all 301 is exact."""
+    rng = np.random.default_rng(5)
+    start, sigma, most = np.arange(25), 0.15, 2
+    Q = 0.6 * ms.dictionaries.gaussian(6, 24, rng=1) + rng.uniform(0.3, 0.5, 6)[:, None]
+    Q /= np.linalg.norm(Q, axis=0)
+    usual = usual_law(most)
+    law = Law(0.09, usual.shapes[[1, 4]], usual.sizes)
+    Z = (0.4 * Q[:, 1] + 0.3 * Q[:, 5] + 0.2 * Q[:, 9] + sigma * rng.standard_normal(6))[None]
+    options = {"snapshots": 1, "positive": True, "starts": 20, "suggested": np.zeros((1, 1, 24), bool)}
+    found = block_search(
+        blocks_of(Q, start), Z[None], np.zeros((1, 24)), np.array([sigma**2]), law, steps=24 * 30_000, **options
+    )
+    truth = enumerated(Q, start, Z, sigma**2, law, 0.09, True)
+    listed = [tuple(sorted(S[:k].tolist())) for S, k in zip(found.chosen[0], found.size[0], strict=True)]
+    assert found.share[0] < 0.9
+    assert found.share[0] == pytest.approx(sum(truth[S] for S in listed), abs=0.03)
+    assert found.probability[0, 0] == pytest.approx(max(truth.values()), abs=0.01)
+    inclusion = [sum(p for S, p in truth.items() if b in S) for b in range(24)]
+    np.testing.assert_allclose(found.inclusion[0], inclusion, atol=0.03)
+    draws = found.drawn[0][np.arange(found.drawn.shape[2]) < found.drawn_size[0][:, None]]
+    assert (found.drawn_size[0] >= 0).all()
+    np.testing.assert_allclose(np.bincount(draws, minlength=24) / len(found.drawn[0]), inclusion, atol=0.15)
+
+
 def test_orthant_probability_and_mean():
     rng = np.random.default_rng(0)
     for _ in range(5):

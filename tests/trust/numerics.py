@@ -290,7 +290,8 @@ def explained(result, Y):
     """Fail where a signal, all of which are multiples of one atom, is not explained."""
     given = Y.toarray() if hasattr(Y, "toarray") else Y
     signals = np.asarray(given, dtype=complex if np.iscomplexobj(given) else np.float64)
-    assert (result.residual <= 1e-6 * np.linalg.norm(signals, axis=1)).all(), "a signal of one atom is not explained"
+    residual = np.asarray(result.residual)  # of tensors, a tensor
+    assert (residual <= 1e-6 * np.linalg.norm(signals, axis=1)).all(), "a signal of one atom is not explained"
 
 
 PARTS = {

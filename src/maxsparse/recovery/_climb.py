@@ -206,13 +206,20 @@ def draw_start(task: Task, size: int, state: NDArray[Any], keys: NDArray[Any], a
 
 @kernel()
 def search_signal(
-    s: Sweep, pool: Pool, task: Task, G: NDArray[Any], starts: int, sizes: tuple[int, int], state: NDArray[Any]
+    s: Sweep,
+    pool: Pool,
+    task: Task,
+    G: NDArray[Any],
+    limits: tuple[int, int],
+    sizes: tuple[int, int],
+    state: NDArray[Any],
 ) -> int:
     """Climb from random starts of sizes[0] to sizes[1] atoms until the best stays the best; return how many were made.
 
-    The search ends early when nothing better came up for long after the best was first met, and the best is either
-    beyond what chance could explain (`task.enough`) or was reached again and again.
+    There are at most limits[0] of them. The search ends early when nothing better came up for long after the best was
+    first met, and the best is either beyond what chance could explain (`task.enough`) or was reached limits[1] times.
     """
+    starts, enough = limits
     keys, atoms = np.empty(s.t.shape[0]), np.empty(sizes[1], np.int64)
     best, since, again, patience = -np.inf, 0, 0, 0
     for c in range(pool.filled[0]):
@@ -227,6 +234,6 @@ def search_signal(
         else:
             since += 1
             again += value > best - SAME
-        if (since >= SURE + patience and best > task.enough) or (since >= USUAL + patience and again >= AGAIN):
+        if (since >= SURE + patience and best > task.enough) or (since >= USUAL + patience and again >= enough):
             return start + 1
     return starts

@@ -4,7 +4,7 @@ With noise only :math:`r = \sum_i v\lambda_i / (\sigma^2 + v\lambda_i)` directio
 eigenvalues of ΦΦᵀ. Where these are few, as for a coherent Φ and strong noise, a handful of atoms explains any y, and a
 search that knows small supports only would be sure of them. Here the number of nonzeros is expected to be of any order
 of magnitude between 1 and n, so that it is beyond r with the probability log(n/r) / log n; such a signal is taken for
-dense, and the evidence decides between that and the supports that were found.
+dense, and the evidence decides between that and the supports that were found, with odds of ten to one for caution.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = ["Dense", "explain_densely"]
 
 FACTORS = np.array([0.5, 1.0, 2.0])  # of v, around what the power of a signal suggests
 LEAST = 1e-9  # probability
+CAUTION = math.log(10.0)  # in favour of a dense explanation: a few wrong atoms do more harm than many small ones
 
 
 class Dense(NamedTuple):
@@ -62,4 +63,4 @@ def explain_densely(
     beyond = np.clip(np.log(n / np.maximum(directions, 1.0)) / math.log(max(n, 2)), LEAST, 1.0 - LEAST)
     beyond[directions < 1.0] = LEAST  # nothing stands out: there is nothing to explain
     mean = (weights * v / total).sum(axis=1) * coordinates
-    return Dense(evidence, np.log(beyond) - np.log1p(-beyond), mean @ basis.T)
+    return Dense(evidence, np.log(beyond) - np.log1p(-beyond) + CAUTION, mean @ basis.T)

@@ -188,9 +188,12 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
                 chosen = c
         if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
             break
+        value, summed = settle(s, task, G, front.atoms[chosen], front.size[chosen])
+        if summed > front.value[chosen]:  # as a neighbour it had the signs of the other
+            _count(mass, s, task, -1, -1, math.exp(summed + shift) - math.exp(front.value[chosen] + shift))
+            front.value[chosen] = summed
         front.visits[chosen] = 1
         mass.total[1] += math.exp(front.value[chosen] + shift)
-        value, _ = settle(s, task, G, front.atoms[chosen], front.size[chosen])
         _expand(s, task, value, front, mass, shift)
     for c in range(front.filled[0]):
         merge(mass.best, front, c, front.value[c] + shift)

@@ -73,7 +73,7 @@ def search_rows(
         for j in range(m):
             soft[j] = SHARPNESS * signals.odds[row, j]
         task = _learn(s, pool, shared, signals, soft, row, out.level[row, 0])
-        out.starts[row] = search_signal(s, pool, task, shared.G, starts, sizes, state)
+        out.starts[row] = search_signal(s, pool, task, shared.G, (starts, work.again), sizes, state)
         out.level[row, 1] = max(_slab_of(s, pool, task, shared.G), LEAST_SLAB * out.level[row, 0])
         drop_below(pool, OUT_OF_REACH)
         slab = shared.slab if shared.slab > 0.0 else out.level[row, 1]

@@ -25,6 +25,7 @@ __all__ = ["KEPT", "POOL", "Room", "Slabs", "Work", "average", "make_room"]
 POOL = 16  # local optima that a search remembers
 KEPT = 64  # most probable supports that are reported
 COMPLETE = 0.7  # share of the probability whose neighbours were all counted that makes a chain needless
+OVERFLOW, SHIFTS = 600.0, 3  # nats, close to the largest whose exponential is a number, and times it is gone beyond
 IMPROBABLE = 4.0  # nats below the best at which a noise level and slab are not worth counting
 
 
@@ -41,6 +42,7 @@ class Work(NamedTuple):
 
     expansions: int
     steps: int
+    again: int  # times that the best support must be reached again to end a search, if chance could explain it
 
 
 class Room(NamedTuple):
@@ -107,6 +109,28 @@ def _find_peaks(r: Room, task: Task, G: NDArray[Any], slabs: Slabs, best: int) -
 
 
 @kernel()
+def _sum_slabs(
+    r: Room,
+    task: Task,
+    G: NDArray[Any],
+    slabs: Slabs,
+    work: Work,
+    evidence: NDArray[Any],
+    highest: int,
+    reference: float,
+) -> None:
+    """Sum over supports, noise levels and slabs, in units of exp(reference)."""
+    forget(r.mass)
+    learning = evidence.shape[0] > 0
+    for p in range(slabs.grid.shape[0]):
+        if not learning and r.peaks[p] < r.peaks[highest] - IMPROBABLE:
+            continue
+        weigh(r.s, _at(task, slabs, p), G, r.pool, r.mass, slabs.grid[p, 3] - reference, work.expansions)
+        for k in range(evidence.shape[1] if learning else 0):
+            evidence[p, k] = math.log(max(r.mass.sizes[k], 1e-300)) + reference
+
+
+@kernel()
 def average(
     r: Room, task: Task, G: NDArray[Any], slabs: Slabs, work: Work, state: NDArray[Any], evidence: NDArray[Any]
 ) -> tuple[float, float]:
@@ -120,7 +144,7 @@ def average(
     Returns
     -------
     share : of all probability, by estimate, on the supports that were enumerated.
-    whole : log probability of the signal, up to a constant (2π)^(−n/2).
+    whole : log probability of the signal, up to a constant (2π)^(−n/2); −∞ if no slab is anywhere near it.
     """
     best = 0
     for c in range(r.pool.filled[0]):
@@ -128,14 +152,15 @@ def average(
             best = c
     highest = _find_peaks(r, task, G, slabs, best)
     reference = r.peaks[highest]
-    forget(r.mass)
-    learning = evidence.shape[0] > 0
-    for p in range(slabs.grid.shape[0]):
-        if not learning and r.peaks[p] < reference - IMPROBABLE:
-            continue
-        weigh(r.s, _at(task, slabs, p), G, r.pool, r.mass, slabs.grid[p, 3] - reference, work.expansions)
-        for k in range(evidence.shape[1] if learning else 0):
-            evidence[p, k] = math.log(max(r.mass.sizes[k], 1e-300)) + reference
+    _sum_slabs(r, task, G, slabs, work, evidence, highest, reference)
+    for _ in range(SHIFTS):  # needed where a support that is not the best under the gaussian slab is far better
+        if r.mass.total[0] < np.inf:
+            break
+        reference += OVERFLOW
+        _sum_slabs(r, task, G, slabs, work, evidence, highest, reference)
+    if not r.mass.total[0] < np.inf:  # these slabs have nothing to do with the signal
+        forget(r.mass)
+        return 0.0, -np.inf
     base, variance = _level(task, slabs.n, slabs.grid[highest, 0])
     gaussian = Task(task.b, task.odds, task.prior, base, variance, slabs.slab, 0.0, task.enough)
     share = _enumerated(r, gaussian, G, best, work, state)

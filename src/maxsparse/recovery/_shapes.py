@@ -28,6 +28,7 @@ from maxsparse.recovery._sweep import Sweep
 __all__ = ["LOG2", "entering_gain", "entering_mean", "flip_gains_humped", "settle", "swap_gains_humped"]
 
 LOG2 = math.log(2.0)
+TURNS = 4  # signs that are tried, one after the other turned to the better
 
 
 @kernel()
@@ -48,6 +49,25 @@ def settle(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], size: int
     signs = np.empty(size)
     for a in range(size):
         signs[a] = 1.0 if s.u[atoms[a]] > 0 else -1.0
+    ratio = mu / tau2
+    for turn in range(TURNS):
+        value = _with_signs(s, task, G, atoms, signs)
+        others, wrong, most = 0.0, -1, 0.0
+        for a in range(size):
+            gain = 2.0 * ratio * (ratio * s.t[atoms[a]] - signs[a] * s.u[atoms[a]])  # of the other sign
+            others += math.exp(min(gain, 0.0))
+            if gain > most:
+                wrong, most = a, gain
+        if wrong < 0 or turn == TURNS - 1:
+            break
+        signs[wrong] = -signs[wrong]
+    return value, value + math.log1p(others)
+
+
+@kernel()
+def _with_signs(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], signs: NDArray[Any]) -> float:
+    """Make `atoms`, with coefficients of these signs, the support; return its log posterior."""
+    mu, size = task.hump, signs.shape[0]
     b = task.b.copy()
     shift = 0.0
     for a in range(size):
@@ -57,15 +77,11 @@ def settle(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], size: int
     for a in range(size):
         shift += 0.5 * mu * signs[a] * (task.b[atoms[a]] + b[atoms[a]])
     base = task.base + shift / task.variance
-    moved = Task(b, task.odds, task.prior, base, task.variance, tau2, mu, task.enough)
-    value = start_from(s, moved, G, atoms, size) - size * LOG2
-    others = 0.0
+    moved = Task(b, task.odds, task.prior, base, task.variance, task.slab, mu, task.enough)
+    value: float = start_from(s, moved, G, atoms, size) - size * LOG2
     for a in range(size):
-        i = atoms[a]
-        s.u[i] += mu * signs[a]
-        ratio = mu / tau2
-        others += math.exp(min(0.0, 2.0 * ratio * (ratio * s.t[i] - signs[a] * s.u[i])))
-    return value, value + math.log1p(others)
+        s.u[atoms[a]] += mu * signs[a]
+    return value
 
 
 @kernel()

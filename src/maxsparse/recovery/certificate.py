@@ -37,8 +37,10 @@ __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
 ARGUMENTS = ("", "generic", "spark", "optimal")
 CHANCE = 1e-9
+BLOCK = 512  # atoms at a time, whose sums stay in the cache
 LARGEST_DENOMINATOR = 8
 PROPORTION = (1e-9, 1e-6)  # how close to a simple fraction a ratio of magnitudes is no accident: well, badly known
+DISTINCT = 1e-12  # squared length of an atom modulo others, in units of its own, below which float64 does not know it
 MARGIN = 80.0  # between the largest residual due to rounding and the smallest of a neighbouring support
 
 
@@ -169,7 +171,7 @@ def _certify_rows(
     residual, allowed, passed = checks
     rank, m = problem.Q.shape
     support, x = np.empty(rank, np.int64), np.empty(rank)
-    L, P, own = np.empty((rank, rank)), np.empty((rank, m)), np.empty(rank)
+    L, P, own = np.empty((rank, rank)), np.empty((rank, BLOCK)), np.empty(rank)
     for row in range(piece, N, pieces):
         k = 0
         for j in range(m):
@@ -190,7 +192,7 @@ def _certify_rows(
             continue
         gap = _separation(problem, support, k, L, x, P, own)
         if gap * problem.weakest > MARGIN * allowed[row]:
-            passed[row] = _log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
+            passed[row] = log_chance(own[:k], m, allowed[row], sigma) < np.log(CHANCE)
             if passed[row] and 2 * k >= spark:
                 smallest = own[0]
                 for a in range(1, k):
@@ -218,7 +220,7 @@ def _in_proportion(x: NDArray[Any], largest: int, within: float) -> bool:
 
 
 @kernel()
-def _log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) -> float:
+def log_chance(own: NDArray[Any], m: int, allowed: float, sigma: NDArray[Any]) -> float:
     """Bound the log probability that a support which shares all but s atoms explains y too, the largest over s.
 
     `own` are the sizes of the support's terms, whitened, each modulo all others. Whatever k − s atoms are kept, they
@@ -248,7 +250,7 @@ def _separation(
     P: NDArray[Any],
     own: NDArray[Any],
 ) -> float:
-    """Return the smallest residual of Wy on a support that differs in one atom; L (k, k) and P (k, m) are scratch.
+    """Return the smallest residual of Wy on a support that differs in one atom; L (k, k) and P (k, BLOCK) are scratch.
 
     `own` takes what every term of Wy is modulo the others.
 
@@ -261,37 +263,65 @@ def _separation(
             L[a, b] = dot(problem.columns[support[a]], problem.columns[support[b]])
     if not cholesky(L, k):
         return 0.0
+    h, smallest = np.empty(k), np.inf
+    for a in range(k):
+        h[a] = _own_part(L, k, a)
+        if h[a] < DISTINCT:
+            return 0.0
+        amplitude2 = (x[a] / problem.D[support[a]]) ** 2 * h[a]
+        own[a] = np.sqrt(amplitude2)
+        smallest = min(smallest, amplitude2)
+    for start in range(0, m, BLOCK):
+        smallest = min(smallest, _closest(problem, support[:k], L, x, h, start, min(m, start + BLOCK), P))
+    distance: float = np.sqrt(smallest)
+    return distance
+
+
+@kernel()
+def _closest(
+    problem: Whitened,
+    support: NDArray[Any],
+    L: NDArray[Any],
+    x: NDArray[Any],
+    h: NDArray[Any],
+    start: int,
+    stop: int,
+    P: NDArray[Any],
+) -> float:
+    """Return the smallest square that exchanging an atom for one of start to stop leaves; 0 if one is in the span."""
+    k, width = len(support), stop - start
     # P = L⁻¹ Q_Sᵀ Q; the squares of its columns are what S explains of every atom
     for a in range(k):
         row = P[a]
-        for j in range(m):
+        for j in range(width):
             row[j] = 0.0
         atom = problem.columns[support[a]]
         for i in range(atom.shape[0]):
-            value, line = atom[i], problem.Q[i]
-            for j in range(m):
+            value, line = atom[i], problem.Q[i, start:stop]
+            for j in range(width):
                 row[j] += value * line[j]
         for l in range(a):
             value, line = L[a, l], P[l]
-            for j in range(m):
+            for j in range(width):
                 row[j] -= value * line[j]
-        for j in range(m):
+        for j in range(width):
             row[j] /= L[a, a]
-    outside = np.ones(m)
+    outside = np.ones(width)
     for a in range(k):
-        for j in range(m):
+        for j in range(width):
             outside[j] -= P[a, j] * P[a, j]
     for a in range(k - 1, -1, -1):  # P becomes the coefficients c = L⁻ᵀ P
         row = P[a]
         for l in range(a + 1, k):
             value, line = L[l, a], P[l]
-            for j in range(m):
+            for j in range(width):
                 row[j] -= value * line[j]
-        for j in range(m):
+        for j in range(width):
             row[j] /= L[a, a]
     for a in range(k):
-        outside[support[a]] = np.inf
-    for j in range(m):
+        if start <= support[a] < stop:
+            outside[support[a] - start] = np.inf
+    for j in range(width):
         size2 = 1.0
         for a in range(k):
             size2 += P[a, j] * P[a, j]
@@ -299,16 +329,12 @@ def _separation(
             return 0.0
     smallest = np.inf
     for a in range(k):
-        h = _own_part(L, k, a)
-        amplitude2 = (x[a] / problem.D[support[a]]) ** 2 * h
-        own[a] = np.sqrt(amplitude2)
-        smallest = min(smallest, amplitude2)
-        for j in range(m):
+        amplitude2 = (x[a] / problem.D[support[a]]) ** 2 * h[a]
+        for j in range(width):
             o = outside[j]
             if o < np.inf:
-                smallest = min(smallest, amplitude2 * o / (o + P[a, j] * P[a, j] * h))
-    distance: float = np.sqrt(smallest)
-    return distance
+                smallest = min(smallest, amplitude2 * o / (o + P[a, j] * P[a, j] * h[a]))
+    return smallest
 
 
 @kernel()

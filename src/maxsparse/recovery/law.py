@@ -8,14 +8,16 @@ probabilities of all sizes that make the data most probable.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-__all__ = ["Law", "learn_law", "learn_weights", "usual_law", "wide_law"]
+__all__ = ["Law", "learn_law", "learn_weights", "usual_law", "warn_of_strange", "wide_law"]
 
 # Shapes of the slab: ratio μ/τ of its humps, weight, factors of the mean square δ that are averaged over.
 USUAL = (
@@ -27,6 +29,9 @@ WIDE_RATIOS, WIDE_FACTORS = (0.0, 1.5, 2.5, 4.0, 8.0), (0.2, 0.36, 0.65, 1.0, 1.
 ROUNDS = 300  # of EM
 LEAST_WEIGHT = 0.005  # of a slab that is kept
 LEARNINGS = 2  # searches from which weights are learned, the second with the sizes of the first
+QUARTILES = 1.349  # distance between the quartiles of a normal distribution, in standard deviations
+STRANGE = 1e-7  # share of signals as improbable as one that makes it doubtful
+STRANGE_SHARE = 0.05  # of the signals: fewer that are strange are not worth a warning
 FEWEST = 10  # signals that learning takes
 COMPLETE, CLEAR = 0.999, 0.5  # enumerated share of probability that makes a signal one of them; CLEAR if too few are
 
@@ -43,11 +48,14 @@ class Law:
         Log factor of δ, ratio μ/τ and log weight of every slab.
     sizes : ndarray of shape (most + 1,)
         Log probability of each number of nonzeros.
+    typical : tuple of float or None
+        Median and standard deviation of the log probability of a signal, among those that the law was learned from.
     """
 
     slab: float
     shapes: NDArray[np.float64]
     sizes: NDArray[np.float64]
+    typical: tuple[float, float] | None = None
 
     def prior(self, m: int) -> NDArray[np.float64]:
         """Return the log probability of one support of each size, supports of one size being equally likely."""
@@ -55,6 +63,25 @@ class Law:
         choices = [math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1) for k in range(most + 1)]
         log_probability: NDArray[np.float64] = self.sizes - np.array(choices)
         return log_probability
+
+    def seen(self, whole: NDArray[np.float64]) -> Law:
+        """Return the law with what is typical, from log probabilities (N,) of the signals that it was learned from."""
+        low, middle, high = np.percentile(whole, [25, 50, 75])
+        margin = 1.0 + 2.0 / math.sqrt(len(whole))  # few signals do not tell how far others are
+        return replace(self, typical=(float(middle), max(1.0, margin * float(high - low) / QUARTILES)))
+
+    def trust(self, whole: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much of the probability of its supports a signal keeps, given its log probability (N,).
+
+        One that is far less probable than the signals that the law was learned from is of another kind, or its support
+        was not found: five standard deviations below what is typical, half of its probability is left.
+        """
+        if self.typical is None:
+            return np.ones(len(whole))
+        middle, deviation = self.typical
+        tail = ndtr((whole - middle) / deviation)
+        trusted: NDArray[np.float64] = tail / (tail + STRANGE)
+        return trusted
 
 
 class Searched(Protocol):
@@ -169,3 +196,13 @@ def learn_weights(law: Law, evidence: NDArray[np.float64]) -> Law:
     shapes = law.shapes[kept].copy()
     shapes[:, 2] = np.log(slabs[kept] / slabs[kept].sum())
     return Law(law.slab, shapes, np.log(sizes))
+
+
+def warn_of_strange(strange: int, N: int, depth: int = 3) -> None:
+    """Report signals that are not like those of `fit`; `depth` is the number of calls up to the user's."""
+    if strange > STRANGE_SHARE * N:
+        warnings.warn(
+            f"{strange} of {N} signals are not like those that fit(Y) learned from (size or number of the nonzeros): "
+            "they are judged by themselves, as without fit. Fit on signals like these for confidence that is right",
+            stacklevel=depth,
+        )

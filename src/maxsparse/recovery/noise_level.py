@@ -36,6 +36,7 @@ RATIOS = (10.0, 1e4, 1e8)  # ρ with which to climb from suggested supports
 LISTED = 4  # supports
 CROWDED = 0.6  # of n: climbs that end with so many atoms say nothing, and lower rungs less
 LEAST_TRIED = 3  # climbs before a rung is judged
+WIDE = 5_000  # atoms: with so many, crowded climbs take most of the time
 EXACT = 1e-5  # of the size of a signal: a smaller level, near the lowest rung, is rounding
 FEWEST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
 SETS, SIGNAL_MILLISECONDS = 150_000, 8.0  # of search for a level without a network
@@ -74,6 +75,7 @@ class Shared(NamedTuple):
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     rungs: NDArray[np.float64]  # (R,)
+    wide: bool  # Φ has many atoms, and signals are searched on some: the ladder ends where a climb is crowded
 
 
 def noise_level(
@@ -115,7 +117,7 @@ def noise_level(
     signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, first)
     whole = m <= most_atoms(n)
     G = np.ascontiguousarray(atoms.T @ atoms) if whole else atoms
-    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS)
+    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE)
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     over_slices(_level_rows if whole else _restricted_rows, N, shared, signals, starts, np.uint64(seed), out)
     return out
@@ -240,6 +242,7 @@ def _search(
     low, high = max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n)))
     slab, soft = free.power / max(1.0, 0.25 * n), SHARPNESS * free.odds
     best, enough, best_rung, since, patience, rung = -np.inf, np.inf, 0, 0, 0, -1
+    lowest = R  # rungs of the ladder that are climbed
     for c in range(pool.filled[0]):
         if pool.value[c] > best:
             best, enough = pool.value[c], dense_evidence(free, ratios[c], pool.size[c]) + BEYOND_CHANCE
@@ -253,6 +256,8 @@ def _search(
             crowded = rung > 0 and tried[rung - 1] > LEAST_TRIED and sizes[rung - 1] > CROWDED * n * tried[rung - 1]
             if rung == R or (start > R and crowded):
                 rung = 0
+        if start < R and rung >= lowest:
+            continue
         variance = shared.rungs[rung] ** 2 * free.power / n
         base = -0.5 * (n * math.log(variance) + free.power / variance)
         task = Task(free.b, soft, free.prior, base, variance, slab, 0.0, np.inf)
@@ -268,6 +273,8 @@ def _search(
         value = climb(s, task, shared.G, start_from(s, task, shared.G, atoms, size))
         tried[rung] += 1
         sizes[rung] += s.size[0]
+        if shared.wide and start < R and s.size[0] > CROWDED * n:
+            lowest = rung + 1
         since += 1
         if value > top[rung] + SAME:
             top[rung] = value

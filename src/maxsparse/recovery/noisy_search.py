@@ -16,7 +16,7 @@ is judged by itself, a dense explanation (:mod:`maxsparse.recovery._dense`) gets
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
+from maxsparse.recovery._climb import AGAIN
 from maxsparse.recovery._dense import Dense, explain_densely
 from maxsparse.recovery._noisy_rows import Out, Shared, Signals, search_rows
 from maxsparse.recovery._probabilities import KEPT, Work
@@ -34,11 +35,12 @@ __all__ = ["Candidates", "climbs_of", "most_atoms", "noisy_search", "promising"]
 
 EXPANSIONS = (2, 32)  # supports whose neighbours are counted: fewest and most
 EXPANSION_WORK = 4_000_000  # of them times nm, in between
-STEPS, STEP_WORK = (60, 200), 2_000_000  # of a chain, likewise
+STEPS, STEP_WORK = (60, 300), 10_000_000  # of a chain, likewise
 MOST_ATOMS = 512  # beyond that, or beyond 2n, a signal is searched on its promising atoms alone
 CLIP = 8.0
 CLIMB_NANOSECONDS = 5.0  # of one climb, per measurement and atom, on a quiet machine
 MANY = 64  # measurements beyond which a climb, which then goes through more atoms, takes longer in proportion
+WIDE, CROWDED = 5_000, 4.0  # atoms beyond which climbs take longer, by that factor: more atoms fit by chance
 SETS_PER_MILLISECOND = 3_000  # what a budget in information sets means in time
 RIVAL = 10.0  # nats below the best support at which that of message passing is not worth hearing
 CERTAIN = 1.0 - 1e-9  # of an explanation by few atoms
@@ -84,6 +86,13 @@ class Candidates:
     evidence: NDArray[np.float64]
     whole: NDArray[np.float64]
 
+    def improve(self, rows: NDArray[np.intp], other: Candidates, nats: float = 0.0) -> NDArray[np.intp]:
+        """Take over what `other` says of these rows, where it makes them more probable by so much; return where."""
+        better = other.whole > self.whole[rows] + nats
+        for field in fields(self):
+            getattr(self, field.name)[rows[better]] = getattr(other, field.name)[better]
+        return rows[better]
+
     def support(self) -> NDArray[np.bool_]:
         """Return the most probable support of every signal, (N, m)."""
         chosen = np.zeros(self.inclusion.shape, dtype=bool)
@@ -96,6 +105,7 @@ class Candidates:
 def climbs_of(sets: int, milliseconds: float, n: int, m: int) -> int:
     """Turn a budget into a number of climbs that takes about as long, so that answers stay reproducible."""
     per_climb = CLIMB_NANOSECONDS * 1e-6 * n * min(m, most_atoms(n)) * max(1.0, n / MANY)  # milliseconds
+    per_climb *= CROWDED if m > WIDE else 1.0
     return int(min(milliseconds, sets / SETS_PER_MILLISECOND) / per_climb) if sets > 0 else 0
 
 
@@ -126,6 +136,7 @@ def noisy_search(
     learned: bool = False,
     seed: int = 0,
     evidence: bool = False,
+    thorough: bool = False,
 ) -> Candidates:
     """Search for the most probable supports.
 
@@ -157,6 +168,8 @@ def noisy_search(
         What is found depends on the seed, the signal, its scores and candidates alone.
     evidence : bool, default=False
         Whether to keep the evidence by slab and size, from which a law is learned.
+    thorough : bool, default=False
+        Use up all climbs where chance could explain the best support, also if it is reached again and again.
 
     Returns
     -------
@@ -193,6 +206,7 @@ def noisy_search(
     work = Work(
         int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
         0 if evidence else int(np.clip(STEP_WORK // cost, *STEPS)),
+        starts if thorough else AGAIN,
     )
     over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
     if passed is not None and not evidence:

@@ -29,7 +29,7 @@ from maxsparse.recovery.noise_level import Levels, noise_level
 from maxsparse.recovery.noisy_search import Candidates, climbs_of, noisy_search
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.refutation import refute
-from maxsparse.recovery.search import BUDGETS, SearchBudget, search
+from maxsparse.recovery.search import BUDGETS, SearchBudget, search, search_promising
 from maxsparse.recovery.steps import Found, Look, Suggestions
 from maxsparse.solvers import omp, vamp
 
@@ -39,7 +39,11 @@ NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
 MOST_IN_TIME = 100_000_000  # n²m; beyond it, passes of the network take seconds per signal
 MOST_FOR_NETWORK = 4_000_000  # n²m; beyond it a pass of the network takes longer than the search
+DOUBTED, LONGER = 0.5, 4  # trust in a signal below which it is searched again, and times as long
+OTHER_KIND = 12.0  # nats by which the usual law explains a signal better that is not like those of `fit`
 LEARNED_STARTS = 60  # climbs at a level that was learned by a search of its own
+WIDE = 5_000  # atoms beyond which searches are confined to promising ones, and OMP ends early
+EASY_SHARE = 4  # OMP of a wide dictionary chooses up to n/4 atoms; it finds no larger supports there
 GLANCE = 50  # sets tested before a later pass, which costs as much as several hundred
 
 # Of signals (N, n), and the standard deviation of their noise: one for all, or one each.
@@ -107,7 +111,9 @@ class Pipeline:
         if not self.easy_first:
             return np.arange(len(Y))
         prepared: Any = self.prepared  # which solvers take, though they do not say so
-        X = omp(prepared, Y, precondition=True, noise=0.0).coef
+        n, m = self.prepared.shape
+        most = max(1, n // EASY_SHARE) if m > WIDE else None
+        X = omp(prepared, Y, sparsity=most, precondition=True, noise=0.0).coef
         certificates = self._certify(Y, X)
         easy, hard = np.flatnonzero(certificates.certified), np.flatnonzero(~certificates.certified)
         out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
@@ -186,7 +192,8 @@ class Pipeline:
         """Search for the signals that are not found yet, or those `among` them; write to `look` what is found."""
         rest = np.flatnonzero(~look.found if among is None else ~look.found & among)
         options: dict[str, Any] = {"budget": budget, "seed": self.seed, "progress": self.progress}
-        look.X[rest], look.found[rest], tested = search(self.problem, Y[rest], look.scores[rest], **options)
+        run = search_promising if self.prepared.shape[1] > WIDE else search
+        look.X[rest], look.found[rest], tested = run(self.problem, Y[rest], look.scores[rest], **options)
         look.sets[rest] += tested
 
     def _certify(self, Y: NDArray[np.float64], X: FloatArray) -> Certificates:
@@ -228,27 +235,42 @@ class Pipeline:
         n, m = changed.shape
         starts = min(self.starts(changed), LEARNED_STARTS) if learned else self.starts(changed)
         answer = self._search_noisy(changed, Z, suggestions, sigma, self.law, starts=starts, learned=learned)
+        trust, other = np.ones(len(Z)), np.zeros(len(Z), dtype=bool)
+        if self.law is not None and self.law.typical is not None and not learned:
+            other[self._search_strange(changed, Z, suggestions, sigma, answer)] = True
+            trust = np.where(other, 1.0, self.law.trust(answer.whole))
         support = answer.support()
         X = fit_supports(changed.plain.columns, Z, support)
         out.coef[rows], out.scores[rows] = X, suggestions.scores
         out.residual[rows] = residual_norms(Y, self.problem.atoms, X)
-        out.confidence[rows], out.iterations[rows] = answer.probability[:, 0], answer.starts
+        probability = answer.probability * trust[:, None]
+        out.confidence[rows], out.iterations[rows] = probability[:, 0], answer.starts
         out.converged[rows] = answer.starts < max(1, starts)
         radius = noise_radius(n, 1.0) * sigma
         inside = residual_norms(Z, changed.plain.columns, X) <= radius
         out.upper[rows] = np.where(inside, np.count_nonzero(support, axis=1), m + 1)
         out.lower[rows], out.noise[rows] = np.linalg.norm(Z, axis=1) > radius, sigma
-        found = Posterior.of(answer.probability, answer.size, answer.atoms)
-        return Found(rows, answer.inclusion, answer.mean / changed.norms, found)
+        found = Posterior.of(probability, answer.size, answer.atoms)
+        return Found(rows, answer.inclusion, answer.mean / changed.norms, found, other)
 
     def weigh_learned(
-        self, changed: Prepared, Y: FloatArray, Z: FloatArray, levels: Levels, rows: NDArray[np.intp], out: Recovery
+        self,
+        changed: Prepared,
+        Y: FloatArray,
+        Z: FloatArray,
+        levels: Levels,
+        rows: NDArray[np.intp],
+        out: Recovery,
+        passed: NDArray[Any] | None = None,
     ) -> Found:
-        """Search with the network's scores at the levels found so far, which also finds better levels."""
+        """Search with the network's scores at the levels found so far, which also finds better levels.
+
+        `passed` are scores (N, m) by message passing, if they are known.
+        """
         n, m = changed.shape
         if n * n * m > MOST_FOR_NETWORK:  # a pass of the network would take longer than the search
             prepared: Any = changed
-            scores = vamp(prepared, Z).scores
+            scores = vamp(prepared, Z).scores if passed is None else passed
         else:
             scores = np.asarray(self.scorer(np.asarray(Z, dtype=np.float64), np.sqrt(levels.variance)))
         starts = self.starts(changed)
@@ -279,6 +301,26 @@ class Pipeline:
         options |= {"candidates": suggestions.supports, "passed": suggestions.passed}
         return noisy_search(changed.Phi / changed.norms, Z, suggestions.scores, variance, **options)
 
+    def _search_strange(
+        self, changed: Prepared, Z: FloatArray, suggestions: Suggestions, sigma: Any, answer: Candidates
+    ) -> NDArray[np.intp]:
+        """Search signals again that are much less probable than those that the law was learned from.
+
+        If the usual law explains one far better, it is of another kind, and the answer is that of the usual law. Else
+        its support was not found, and the search is longer. Returns the signals of another kind.
+        """
+        assert self.law is not None
+        strange = np.flatnonzero(self.law.trust(answer.whole) < DOUBTED)
+        if not len(strange):
+            return strange
+        usual = self._search_noisy(changed, Z[strange], suggestions.of(strange), sigma[strange], None)
+        other = answer.improve(strange, usual, OTHER_KIND)
+        missed = np.setdiff1d(strange, other)
+        if len(missed):
+            own, options = suggestions.of(missed), {"starts": LONGER * self.starts(changed), "thorough": True}
+            answer.improve(missed, self._search_noisy(changed, Z[missed], own, sigma[missed], self.law, **options))
+        return other
+
     def learn(self, Y: NDArray[np.float64]) -> Law:
         """Learn from signals (N, n) how many nonzeros there are, how large, and of which shape."""
         L = self.noise.whitener
@@ -286,10 +328,13 @@ class Pipeline:
         Z = Y if L is None else times(Y, np.ascontiguousarray(L.T))
         suggestions = self._suggestions(changed, Z)
         n, m = changed.shape
-        return learn_law(
-            lambda law, evidence: self._search_noisy(changed, Z, suggestions, self.noise.sigma, law, evidence=evidence),
-            usual_law(max(1, min(n - 1, m))),
-        )
+        usual = usual_law(max(1, min(n - 1, m)))
+
+        def search(law: Law, evidence: bool = False) -> Candidates:
+            return self._search_noisy(changed, Z, suggestions, self.noise.sigma, law, evidence=evidence)
+
+        law = learn_law(search, usual)
+        return law if law is usual else law.seen(search(law).whole)
 
     def _suggestions(self, changed: Prepared, Z: NDArray[np.float64]) -> Suggestions:
         """Return scores, and supports of classical methods; the search never answers with a less probable one.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.validation import FloatArray, check_number
+from maxsparse.recovery.places import matched, places_of_draws
 
 __all__ = ["CredibleSet", "Posterior"]
 
@@ -27,7 +28,7 @@ class CredibleSet:
     atoms : ndarray of int
         Most probable first.
     probability : ndarray
-        Of each of them to be the one.
+        Of each of them to be the one; more than 1 in sum where it may be two of them.
     names : tuple of str or None
         Of the atoms, if they have names.
     """
@@ -57,12 +58,16 @@ class Posterior:
     begin : ndarray of shape (P + 1,), int
         Atoms begin[p] to begin[p + 1] are those of support p.
     atoms : ndarray of int32
+    drawn : Posterior or None
+        Supports that were drawn from the posterior, of signals whose probability is spread over many more than are
+        listed; equally probable, none for other signals.
     """
 
     first: NDArray[np.int64]
     probability: NDArray[np.float64]
     begin: NDArray[np.int64]
     atoms: NDArray[np.int32]
+    drawn: Posterior | None = None
 
     @classmethod
     def of(
@@ -79,6 +84,19 @@ class Posterior:
         first = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         return cls(first, probability[kept], np.concatenate([[0], np.cumsum(sizes)]), atoms[kept][inside])
 
+    def with_draws(self, size: NDArray[np.int64], atoms: NDArray[np.int32]) -> Posterior:
+        """Add drawn supports (N, D) with their atoms (N, D, most); sizes are −1 where none was drawn."""
+        kept = size >= 0
+        if not kept.any():
+            return self
+        count, sizes = kept.sum(axis=1), size[kept]
+        inside = np.arange(atoms.shape[2]) < sizes[:, None]
+        bounds = [np.concatenate([[0], np.cumsum(part)]) for part in (count, sizes)]
+        return replace(
+            self,
+            drawn=Posterior(bounds[0], np.repeat(1.0 / np.maximum(count, 1), count), bounds[1], atoms[kept][inside]),
+        )
+
     @classmethod
     def of_supports(cls, support: NDArray[np.bool_], probability: NDArray[np.float64]) -> Posterior:
         """Give every signal one support (N, m) with a probability (N,)."""
@@ -90,15 +108,24 @@ class Posterior:
     def join(cls, parts: Sequence[Posterior]) -> Posterior:
         """Put signals behind each other."""
         if not parts:
-            return cls(np.zeros(1, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32))
+            return cls.empty(0)
         supports = np.concatenate([np.diff(part.first) for part in parts])
         sizes = np.concatenate([np.diff(part.begin) for part in parts])
+        drawn = None
+        if any(part.drawn is not None for part in parts):
+            drawn = cls.join([cls.empty(len(part)) if part.drawn is None else part.drawn for part in parts])
         return cls(
             np.concatenate([[0], np.cumsum(supports)]),
             np.concatenate([part.probability for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]),
             np.concatenate([part.atoms for part in parts]),
+            drawn,
         )
+
+    @classmethod
+    def empty(cls, N: int) -> Posterior:
+        """Return no supports, of N signals."""
+        return cls(np.zeros(N + 1, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -108,7 +135,8 @@ class Posterior:
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         supports, first = _ranges(self.first, chosen)
         atoms, begin = _ranges(self.begin, supports)
-        return Posterior(first, self.probability[supports], begin, self.atoms[atoms])
+        drawn = None if self.drawn is None else self.drawn[rows]
+        return Posterior(first, self.probability[supports], begin, self.atoms[atoms], drawn)
 
     def alternatives(self, i: int) -> list[tuple[Support, float]]:
         """Return the supports of signal i with their probabilities, most probable first."""
@@ -124,7 +152,8 @@ class Posterior:
 
         Every other support is matched to the most probable one: common atoms first, then the most similar ones. What is
         left over makes sets of its own, which are reported only if some atom there is more probable than none. Where
-        probability is spread over more supports than are listed, atoms of the others join the most similar place.
+        probability is spread over more supports than are listed, those that were drawn are counted instead, places that
+        are empty too often are put together, and atoms that were never drawn join the most similar place.
 
         Parameters
         ----------
@@ -147,8 +176,11 @@ class Posterior:
         rest = np.array(inclusion, dtype=np.float64)
         places: list[dict[int, float]] = [{} for _ in supports[0][0]]
         anchors = [int(a) for a in supports[0][0]]
+        if self.drawn is not None and self.drawn.first[i] < self.drawn.first[i + 1]:
+            draws = [[int(a) for a in support] for support, _ in self.drawn.alternatives(i)]
+            return [_smallest(place, level) for place in places_of_draws(anchors, draws, rest, cosines, level)]
         for support, probability in supports:
-            for place, atom in _matched(anchors, [int(a) for a in support], cosines):
+            for place, atom in matched(anchors, [int(a) for a in support], cosines):
                 if place >= len(places):
                     places.append({})
                     anchors.append(atom)
@@ -165,18 +197,6 @@ def _ranges(bounds: NDArray[np.int64], chosen: NDArray[Any]) -> tuple[NDArray[np
     return np.repeat(bounds[chosen] - new[:-1], counts) + np.arange(new[-1]), new
 
 
-def _matched(anchors: list[int], support: list[int], cosines: FloatArray) -> list[tuple[int, int]]:
-    """Pair the atoms of a support with places; an atom that fits nowhere gets the next new place."""
-    pairs = [(anchors.index(atom), atom) for atom in support if atom in anchors]
-    free = [place for place in range(len(anchors)) if anchors[place] not in support]
-    rest = [atom for atom in support if atom not in anchors]
-    while rest and free:
-        similar = cosines[np.ix_(rest, [anchors[place] for place in free])]
-        a, p = np.unravel_index(similar.argmax(), similar.shape)
-        pairs.append((free.pop(int(p)), rest.pop(int(a))))
-    return pairs + [(len(anchors) + number, atom) for number, atom in enumerate(rest)]
-
-
 def _add_unlisted(
     places: list[dict[int, float]], anchors: list[int], rest: NDArray[np.float64], cosines: FloatArray
 ) -> None:
@@ -184,7 +204,7 @@ def _add_unlisted(
     atoms = np.flatnonzero(rest > UNLISTED)
     if not len(anchors) or not len(atoms):
         return
-    similar = cosines[atoms][:, anchors].argmax(axis=1)
+    similar = cosines[np.ix_(atoms, np.array(anchors))].argmax(axis=1)
     for number, place in enumerate(places):
         own = atoms[similar == number]
         free = max(0.0, 1.0 - sum(place.values()))

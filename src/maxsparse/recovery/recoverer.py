@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, validate_data
 from maxsparse._core.compiled import compiling
 from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Prepared
+from maxsparse._core.products import is_operator
 from maxsparse._core.progress import track
 from maxsparse._core.threads import threads
 from maxsparse._core.validation import (
@@ -31,10 +32,11 @@ from maxsparse.learned_sbl import LearnedScores, Weights, bundled_later, bundled
 from maxsparse.learned_sbl.spec import as_arrays, check_weights
 from maxsparse.recovery import storage
 from maxsparse.recovery.answers import Beyond, Recovery, Unscored, blank
-from maxsparse.recovery.law import Law
+from maxsparse.recovery.law import Law, warn_of_strange
 from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
 from maxsparse.recovery.pipeline import Pipeline, Scorer
 from maxsparse.recovery.pooled_noise import pooled_over
+from maxsparse.recovery.screened import recover_screened
 from maxsparse.recovery.search import check_budget
 from maxsparse.recovery.structured_model import (
     is_structured,
@@ -65,8 +67,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     Parameters
     ----------
-    Phi : array-like of shape (n, m), real or complex
-        Dictionary: n measurements, m atoms.
+    Phi : array-like of shape (n, m), real or complex, or a real LinearOperator
+        Dictionary: n measurements, m atoms. Of a ``scipy.sparse.linalg.LinearOperator`` promising atoms are looked up
+        and solved for: certificates hold over all atoms, probabilities are relative to the atoms that were looked up.
     network : str or object with ``scores(Y)``, default="learned_sbl"
         Network that scores the atoms. ``"learned_sbl"`` is bundled and not tied to a dictionary, so it needs no
         training. Any other name in ``maxsparse.networks.NETWORKS`` (``"residual"``, ``"lstm"``, …) is trained for Φ by
@@ -174,6 +177,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self : SparseRecoverer
         """
+        if is_operator(self.Phi):
+            raise ValueError("fit needs a matrix, and Phi is an operator; recover works without fit")
         if is_structured(self, Y):
             return self._fit_structured(Y, minutes, training)
         checked = None if Y is None else self._signals(Y, reset=True)
@@ -255,6 +260,9 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ``iterations`` counts the information sets searched, with noise the climbs; ``converged`` is True where an
             exact answer was found, or, with noise, where the search ended before its budget.
         """
+        if is_operator(self.Phi):
+            with threads(self.n_threads):
+                return recover_screened(self, self._signals_of_operator(Y), prove=prove, progress=progress)
         if is_structured(self, Y):
             return recover_structured(self, Y, prove=prove, progress=progress)
         checked, prepared = self._signals(Y), self._prepared()
@@ -265,7 +273,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         result = blank(N, m, np.result_type(prepared.dtype, signals), name, atom_names(self.Phi, self.names))
         prove = check_number(prove, "prove", low=0.0)
         beyond = Beyond(N, m, result.coef.dtype)
-        size = max(1, CHUNK_BYTES // (8 * m))
+        size, strange = max(1, CHUNK_BYTES // (8 * m)), 0
         with threads(self.n_threads), compiling(KERNELS):
             options: dict[str, Any] = {"easy_first": easy_first, "prove": prove, "progress": progress}
             pipeline = self._pipeline(prepared, signals.dtype, noise, **options)
@@ -278,9 +286,11 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 found = pipeline(chunk, part)
                 if found is not None:
                     beyond.add(start + found.rows, found.inclusion, found.mean, found.posterior)
+                    strange += int(np.count_nonzero(found.strange))
         result = beyond.complete(result, prepared.cosines, always=noise.sigma > 0)
         if noise.sigma > 0:
             warn_of_noise(result, noise)
+            warn_of_strange(strange, N)
         easy = np.flatnonzero(result._waiting >= 0)
         if not len(easy):
             return result
@@ -314,6 +324,8 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         path : str or path
             File to write; an existing one is replaced atomically. Read it with :func:`maxsparse.load`.
         """
+        if is_operator(self.Phi):
+            raise ValueError("an operator is code, which a model file does not hold; build SparseRecoverer again")
         if is_complex(self.Phi):
             raise ValueError("a complex Phi cannot be saved in a model file; save Phi by numpy.save and build it again")
         prepared = self._prepared()
@@ -415,6 +427,10 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return LearnedScores(prepared.changed(L), scorer.weights, scorer.later)
         back = np.linalg.inv(L).T
         return lambda Z, noise: scorer(Z @ back, self._typical_noise(prepared))
+
+    def _signals_of_operator(self, Y: Any) -> Any:
+        """Check signals (N, n); what an operator cannot take is left to other checks."""
+        return Y if is_structured(self, Y) else self._signals(Y)
 
     def _signals(self, Y: ArrayLike, *, reset: bool = False) -> FloatArray:
         """Check signals as scikit-learn does, names and number of features included."""

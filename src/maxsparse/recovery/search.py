@@ -27,8 +27,9 @@ from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
 from maxsparse.recovery._walk import OUTSIDE, walk_rows
+from maxsparse.recovery.noisy_search import promising
 
-__all__ = ["BUDGETS", "SearchBudget", "check_budget", "search"]
+__all__ = ["BUDGETS", "SearchBudget", "check_budget", "search", "search_promising"]
 
 BUDGETS = {"none": 0, "fast": 2_000, "normal": 150_000, "thorough": 1_000_000}
 ROUNDS = (300, 1_000, 3_000)  # sets per signal in the first rounds; LATER in all others
@@ -36,6 +37,7 @@ LATER = 10_000
 USUAL_SIZE = 20 * 100  # a set takes time in proportion to nm
 CALL = 400_000  # sets per compiled call: well under a second, so that Ctrl-C and the clock are checked
 CLIP = 8.0
+PROMISING = 1_000  # atoms at least, to which a search of a wide dictionary is confined
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,34 @@ def search(
         open_rows = open_rows[~found[open_rows]]
         if not len(open_rows):
             break
+    return X, found, spent
+
+
+def search_promising(
+    problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any], *, budget: SearchBudget, **options: Any
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Search every signal on the atoms that score or correlate best; see :func:`search`.
+
+    A set of n atoms among many thousands hardly ever holds a support that scores do not show, and every step of a walk
+    costs as much as there are atoms.
+    """
+    n, m = problem.Q.shape
+    X = np.zeros((len(Y), m))
+    found, spent = np.zeros(len(Y), dtype=bool), np.zeros(len(Y), dtype=np.int64)
+    for i, y in enumerate(Y):
+        correlation = (problem.W @ y) @ problem.Q
+        chosen = promising(
+            np.asarray(scores[i], dtype=np.float64), correlation, np.zeros(m, dtype=bool), max(PROMISING, 4 * n)
+        )
+        own = problem._replace(
+            atoms=problem.atoms[chosen],
+            D=problem.D[chosen],
+            Q=np.ascontiguousarray(problem.Q[:, chosen]),
+            columns=problem.columns[chosen],
+            norms=problem.norms[chosen],
+        )
+        part, hit, tested = search(own, Y[i : i + 1], scores[i : i + 1, chosen], budget=budget, **options)
+        X[i, chosen], found[i], spent[i] = part[0], hit[0], tested[0]
     return X, found, spent
 
 

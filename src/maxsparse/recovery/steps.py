@@ -19,18 +19,23 @@ class Found(NamedTuple):
     inclusion: NDArray[np.float64]  # (N, m)
     mean: NDArray[np.float64]  # (N, m)
     posterior: Posterior
+    strange: NDArray[np.bool_]  # (N,), of another kind than the signals that a law was learned from
 
     def of(self, chosen: NDArray[np.bool_]) -> Found:
         """Return some of the signals."""
-        return Found(self.rows[chosen], self.inclusion[chosen], self.mean[chosen], self.posterior[chosen])
+        rows, inclusion, mean, posterior, strange = self
+        return Found(rows[chosen], inclusion[chosen], mean[chosen], posterior[chosen], strange[chosen])
 
     @classmethod
     def join(cls, parts: list[Found]) -> Found | None:
         """Put signals behind each other."""
         if not parts:
             return None
-        rows, inclusion, mean, posteriors = zip(*parts, strict=True)
-        return cls(np.concatenate(rows), np.concatenate(inclusion), np.concatenate(mean), Posterior.join(posteriors))
+        rows, inclusion, mean, posteriors, strange = zip(*parts, strict=True)
+        posterior = Posterior.join(posteriors)
+        return cls(
+            np.concatenate(rows), np.concatenate(inclusion), np.concatenate(mean), posterior, np.concatenate(strange)
+        )
 
 
 class Suggestions(NamedTuple):

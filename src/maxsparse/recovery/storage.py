@@ -51,6 +51,7 @@ def write(
         settings = settings | {"noise": 1.0}
     if law is not None:
         arrays |= {"law.slab": np.array([law.slab]), "law.shapes": law.shapes, "law.sizes": law.sizes}
+        arrays |= {} if law.typical is None else {"law.typical": np.array(law.typical)}
     header = {"kind": "recoverer", "settings": settings, "network": scorer.header()}
     known = {axis: list(found) for axis, found in (names or {}).items() if found is not None}
     modelfile.write(path, arrays, header | ({"names": known} if known else {}))
@@ -127,7 +128,17 @@ def _law(arrays: dict[str, NDArray[Any]], shape: tuple[int, int], source: str) -
         raise ValueError(f"{source!r}: the law of the coefficients does not fit Phi of shape {shape}")
     if slab[0] < 0 or shapes[:, 1].min() < 0 or np.abs(shapes).max() > 700 or sizes.max() > 0:
         raise ValueError(f"{source!r}: the law of the coefficients has values out of range")
-    return Law(float(slab[0]), shapes.astype(np.float64), sizes.astype(np.float64))
+    return Law(float(slab[0]), shapes.astype(np.float64), sizes.astype(np.float64), _typical(arrays, source))
+
+
+def _typical(arrays: dict[str, NDArray[Any]], source: str) -> tuple[float, float] | None:
+    """Return median and deviation of the log probability of a signal; files of earlier versions lack them."""
+    if "law.typical" not in arrays:
+        return None
+    typical = arrays["law.typical"]
+    if typical.shape != (2,) or not np.isfinite(typical).all() or not typical[1] > 0:
+        raise ValueError(f"{source!r}: law.typical must be a number and a positive one, got {typical.tolist()}")
+    return float(typical[0]), float(typical[1])
 
 
 def _passes(arrays: dict[str, NDArray[Any]], source: str) -> tuple[Weights, ...]:

@@ -67,8 +67,10 @@ class UnknownNoise(Pipeline):
             np.zeros(len(Y), bool),
             np.zeros(len(Y), np.int64),
         )
+        passed: NDArray[Any] | None = None
         if n >= LEAST_FOR_VAMP:  # where message passing and climbs cost less than the network
-            look.scores[:] = vamp(self._any_prepared, Y).scores
+            passed = vamp(self._any_prepared, Y).scores
+            look.scores[:] = passed
             self._learn(Y, look, levels, wait, LOOK_MILLISECONDS)
         rest = np.flatnonzero(wait & ~look.found)
         part = self.look(Y[rest])
@@ -88,7 +90,8 @@ class UnknownNoise(Pipeline):
         noisy = np.flatnonzero(~look.found)
         if not len(noisy):
             return None
-        return self.weigh_learned(self.prepared, Y[noisy], Y[noisy], levels.of(noisy), rows[noisy], out)
+        known = None if passed is None else passed[noisy]
+        return self.weigh_learned(self.prepared, Y[noisy], Y[noisy], levels.of(noisy), rows[noisy], out, known)
 
     @property
     def _any_prepared(self) -> Any:
