@@ -129,6 +129,28 @@ def test_half_precision_is_in_the_hidden_products_of_training_alone():
     assert set(seen.values()) == {(whole, whole)}
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("feedback", [False, True])
+def test_half_precision_of_recurrent_networks_rounds_products_and_keeps_states(cell, feedback):
+    _, task = make()
+    network = networks.build("lstm", task.Phi, hidden=8, steps=3, cell=cell, feedback=feedback, rng=0).train()
+    Y, X = (torch.from_numpy(a) for a in task.signals(0, 64))
+    states, gradients, losses = [], [], []
+    for layer in network.cells:
+        layer.register_forward_hook(lambda _layer, _inputs, output: states.extend(output))
+    for precision in (torch.float32, torch.bfloat16):
+        network.training_precision = precision
+        network.zero_grad()
+        loss = task.loss(network, Y, X)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
+    assert {state.dtype for state in states} == {torch.float32}
+    assert losses[0] != losses[1]  # something was rounded
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert torch.cosine_similarity(*gradients, dim=0) > 0.99
+
+
 def test_half_precision_learns_as_much_as_single_precision():
     reached = []
     for precision in ("float32", "bfloat16"):

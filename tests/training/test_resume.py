@@ -36,6 +36,7 @@ CASES = {
     "ista_net, untied": ("ista_net", {"depth": 3, "tied": False, "output": "logits"}, PAPER, {}),
     "iht_net": ("iht_net", {"depth": 3}, SETTINGS.but(ema=0.9), {"loss": "least_squares"}),
     "lstm": ("lstm", RECURRENT, SETTINGS, {}),
+    "lstm, half precision": ("lstm", RECURRENT, SETTINGS.but(precision="bfloat16"), {}),
     "lstm, feedback": ("lstm", {**RECURRENT, "feedback": True}, SETTINGS.but(optimiser="rmsprop"), {}),
     "gru": ("lstm", {**RECURRENT, "cell": "gru"}, SETTINGS.but(ema=0.9), {"set_size": 100}),
     "gru, feedback": ("lstm", {**RECURRENT, "cell": "gru", "feedback": True}, PAPER, {}),

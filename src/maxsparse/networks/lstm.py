@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from maxsparse._core.registry import NETWORKS
 from maxsparse._core.validation import check_choice, check_flag, check_integer
@@ -97,19 +98,34 @@ class LSTM(SignalNetwork):
 
     def respond(self, inputs: Tensor) -> Tensor:
         """Map prepared signals (B, n) to (B, m)."""
-        drive = self.cells[0].inputs(inputs)  # type: ignore[operator]  # y is the same at every step
+        # y is the same at every step. Its product is float32: see the residual network.
+        drive = self.cells[0].inputs(inputs)  # type: ignore[operator]
         states = [cell.zeros(inputs) for cell in self.cells]  # type: ignore[operator]
         outputs = []
-        for _ in range(self.steps):
-            before = [state[0] for state in states]
-            below = inputs
-            for j, cell in enumerate(self.cells):
-                driven = drive if j == 0 else cell.inputs(below)  # type: ignore[operator]
-                states[j] = cell(below, driven, states[j], before)
-                below = states[j][0]
-            outputs.append(below)
+        low = self.training and self.training_precision == torch.bfloat16
+        with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=low):
+            for _ in range(self.steps):
+                before = [state[0] for state in states]
+                below = inputs
+                for j, cell in enumerate(self.cells):
+                    driven = drive if j == 0 else _widened(cell.inputs(below))  # type: ignore[operator]
+                    states[j] = cell(below, driven, states[j], before)
+                    below = states[j][0]
+                outputs.append(below)
         scores: Tensor = self.last(torch.cat(outputs, 1))
         return scores
+
+
+def _widened(product: Tensor) -> Tensor:
+    """Return a product in float32 at least: in half precision, products alone are rounded, never states."""
+    return product.float() if product.dtype == torch.bfloat16 else product
+
+
+def _add_product(start: Tensor, h: Tensor, weight: Tensor) -> Tensor:
+    """Return start + h weightᵀ."""
+    if torch.is_autocast_enabled(h.device.type):
+        return start + _widened(functional.linear(h, weight))
+    return torch.addmm(start, h, weight.T)
 
 
 class Feedback(nn.Module):
@@ -128,10 +144,9 @@ class Feedback(nn.Module):
     def forward(self, below: Tensor, before: Sequence[Tensor]) -> Tensor:
         """Return the feedback of all layers into the candidate state of this layer, (B, hidden)."""
         everything = torch.cat(list(before), 1)
-        gates = torch.sigmoid(self.gates_below(below) + self.gates_before(everything))
+        gates = torch.sigmoid(_widened(self.gates_below(below) + self.gates_before(everything)))
         gated = torch.cat([gates[:, i : i + 1] * state for i, state in enumerate(before)], 1)
-        result: Tensor = self.from_layers(gated)
-        return result
+        return _widened(self.from_layers(gated))
 
 
 class LSTMCell(nn.Module):
@@ -157,11 +172,11 @@ class LSTMCell(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Return (h, c) of the next step."""
         h, c = state
-        weight = self.recurrent.weight.T
+        weight = self.recurrent.weight
         if self.feedback is None:
-            gates, candidate = torch.addmm(driven, h, weight).split((3 * self.hidden, self.hidden), 1)
+            gates, candidate = _add_product(driven, h, weight).split((3 * self.hidden, self.hidden), 1)
         else:
-            gates = torch.addmm(driven[:, : 3 * self.hidden], h, weight)
+            gates = _add_product(driven[:, : 3 * self.hidden], h, weight)
             candidate = driven[:, 3 * self.hidden :] + self.feedback(below, before)
         i, f, o = torch.sigmoid(gates).chunk(3, 1)
         c = torch.addcmul(f * c, i, torch.tanh(candidate))
@@ -188,7 +203,7 @@ class GRUCell(nn.Module):
         """Return (h,) of the next step."""
         (h,) = state
         width = 2 * self.hidden
-        recurrent = self.recurrent(h)
+        recurrent = _widened(self.recurrent(h))
         r, z = torch.sigmoid(driven[:, :width] + recurrent[:, :width]).chunk(2, 1)
         back = recurrent[:, width:] if self.feedback is None else self.feedback(below, before)
         candidate = torch.tanh(torch.addcmul(driven[:, width:], r, back))

@@ -53,9 +53,9 @@ class Settings:
         Size of the fixed training set; None for an infinite stream. Used by :func:`fit` to create the task; ignored by
         :func:`train`.
     precision : {"float32", "bfloat16"}
-        ``"bfloat16"`` trains the hidden layers of ``residual`` in half precision, which is faster on processors that
-        support it. The first and the last layer, the weights and the optimiser stay in float32, and so does the
-        trained network. Other networks ignore it.
+        ``"bfloat16"`` trains the hidden layers of ``residual`` and the recurrent products of ``lstm`` in half
+        precision, which is faster on processors that support it. The first and the last layer, states, weights and the
+        optimiser stay in float32, and so does the trained network. Other networks ignore it.
     """
 
     optimiser: str = "adamw"
