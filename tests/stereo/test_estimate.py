@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxsparse import stereo
-from maxsparse.stereo import estimate
+from maxsparse.stereo import fit_scene
 from maxsparse.stereo.methods import METHODS
 
 
@@ -34,7 +34,7 @@ def test_robust_methods_beat_least_squares(matt_ball):
 @pytest.mark.parametrize("method", ["consensus", "auto"])
 def test_chunks_and_threads_change_nothing(matt_ball, monkeypatch, method):
     whole = stereo.estimate_normals(matt_ball, method, n_threads=1)
-    monkeypatch.setattr(estimate, "CHUNK_PIXELS", 100)
+    monkeypatch.setattr(fit_scene, "CHUNK_PIXELS", 100)
     parts = stereo.estimate_normals(matt_ball, method)
     np.testing.assert_array_equal(whole.normals, parts.normals)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from pathlib import Path
@@ -90,6 +91,15 @@ def estimate(
         float | None,
         typer.Option(help="Distance of the object from the camera in mm, for depth and meshes in mm; needs --camera."),
     ] = None,
+    lamp_distance: Annotated[
+        str | None,
+        typer.Option(
+            help="Distance of the lamps from the object divided by the width of the view there; `far`, or `estimate` "
+            "from the photographs, the default of auto.",
+            metavar="NUMBER|far|estimate",
+            show_default=False,
+        ),
+    ] = None,
     gamma: Annotated[float, typer.Option(help="2.2 for photographs that are not linear.")] = 1.0,
     key: Annotated[str | None, typer.Option(help="Name of the images in a .npz file.")] = None,
     mesh: Annotated[
@@ -134,6 +144,8 @@ def estimate(
         if perspective or positions is not None:
             options |= {"camera": K, "distance": distance}
             options["positions"] = None if positions is None else stereo.read_lights(positions)
+        if lamp_distance is not None:
+            options["lamp_distance"] = _parse_lamp_distance(lamp_distance)
         result = stereo.estimate_normals(scene, method, material=material, progress=True, **options)
     written = stereo.write_all(result, output, K=K, meshes=formats, viewer=viewer, distance=distance)
     if str(mask) == "auto":
@@ -182,12 +194,22 @@ def calibrate(
     typer.echo(f"Wrote {output}")
 
 
+def _parse_lamp_distance(text: str) -> float | str:
+    if text in ("far", "estimate"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--lamp-distance must be a number, 'far' or 'estimate', got {text!r}") from None
+
+
 def _figures(result: NormalMap) -> dict[str, Any]:
     return {
         "method": result.method,
         "pixels": int(result.mask.sum()),
         "confident": float((result.confidence[result.mask] > 0.5).mean()),
         "mean_angular_error": result.mean_error,
+        "lamp_distance": result.lamp_distance if math.isfinite(result.lamp_distance) else None,
     } | ({} if result.light_estimate is None else {"lights": _light_figures(result.light_estimate)})
 
 
@@ -208,6 +230,8 @@ def _report(result: NormalMap) -> None:
         found = result.light_estimate
         doubt = "" if found.determined else "; the photographs do not determine them, see the warning"
         typer.echo(f"Lights estimated from the photographs, expected error {found.error.mean():.1f}°{doubt}.")
+    if math.isfinite(result.lamp_distance):
+        typer.echo(f"The lamps are {result.lamp_distance:.1f} widths of the picture away, not distant.")
     if result.mean_error is not None:
         typer.echo(f"Mean angular error {result.mean_error:.2f}° against the true normals.")
 

@@ -14,6 +14,7 @@ from maxsparse.stereo.calibrate import Calibration, calibrate_lights
 from maxsparse.stereo.capture import CaptureWarning
 from maxsparse.stereo.estimate import NormalMap, estimate_normals
 from maxsparse.stereo.integrate import integrate
+from maxsparse.stereo.lamp_distance import LampDistance, estimate_lamp_distance
 from maxsparse.stereo.lights import hemisphere_lights
 from maxsparse.stereo.mesh import Mesh, make_mesh, write_mesh
 from maxsparse.stereo.methods import METHODS, Fit, register
@@ -30,6 +31,7 @@ __all__ = [
     "CaptureWarning",
     "Fit",
     "FrameWarning",
+    "LampDistance",
     "LightEstimate",
     "LightsWarning",
     "Mesh",
@@ -37,6 +39,7 @@ __all__ = [
     "Scene",
     "calibrate_lights",
     "estimate_intensities",
+    "estimate_lamp_distance",
     "estimate_lights",
     "estimate_normals",
     "hemisphere_lights",

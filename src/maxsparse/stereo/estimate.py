@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.progress import track
-from maxsparse._core.validation import FloatArray, RandomState, check_choice, check_rng
+from maxsparse._core.validation import FloatArray, RandomState, check_choice, check_number, check_rng
 from maxsparse.metrics import angular_error
-from maxsparse.stereo.methods import Fit, check_options, find_method, takes_rng
+from maxsparse.stereo.methods import check_options, find_method, takes_rng
 from maxsparse.stereo.scene import FrameWarning, Scene
 
 if TYPE_CHECKING:
+    from maxsparse.stereo.near import NearLamps
     from maxsparse.stereo.self_calibration.estimate import LightEstimate
 
 __all__ = ["NormalMap", "check_frame", "estimate_normals"]
 
-KERNELS = 8  # that the first call compiles
-CHUNK_PIXELS = 16384  # limits memory use, and updates the progress bar
+KERNELS = 10  # that the first call compiles
+RESIDUAL_PIXELS = 16384
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +52,8 @@ class NormalMap:
         With the lights that were used; for near lamps, those that the middle of the object sees.
     light_estimate : LightEstimate or None
         The lights that were estimated, with their expected errors; None if they were given.
+    lamp_distance : float
+        Distance of the lamps that was used, in widths of the picture; infinite for distant lights.
     """
 
     normals: FloatArray
@@ -61,6 +64,7 @@ class NormalMap:
     method: str
     scene: Scene
     light_estimate: LightEstimate | None = None
+    lamp_distance: float = math.inf
 
     @cached_property
     def colour(self) -> FloatArray:
@@ -84,7 +88,7 @@ class NormalMap:
         """How badly every photograph fits, (q,): median of abs(reading / albedo − max(n·l, 0)), as if matt."""
         normals, albedo = self.normals[self.mask], self.albedo[self.mask]
         usable = np.flatnonzero((albedo > 0) & (self.confidence[self.mask] > 0))
-        usable = usable[:: max(1, len(usable) // CHUNK_PIXELS)]
+        usable = usable[:: max(1, len(usable) // RESIDUAL_PIXELS)]
         if not len(usable):
             return np.full(len(self.scene.lights), np.nan)
         shading = np.maximum(normals[usable] @ self.scene.lights.T, 0.0)
@@ -117,7 +121,9 @@ def estimate_normals(
     camera: ArrayLike | None = None,
     positions: ArrayLike | None = None,
     distance: float | None = None,
+    lamp_distance: float | str | None = None,
     material: bool | None = None,
+    context: bool | None = None,
     rng: RandomState = 0,
     n_threads: int | None = None,
     progress: bool = False,
@@ -146,10 +152,18 @@ def estimate_normals(
         distance.
     distance : float or None, default=None
         Distance of the object from the camera.
+    lamp_distance : float, {"estimate", "far"} or None, default=None
+        Distance of all lamps from the middle of the picture, in widths of the picture, for an orthographic camera; the
+        scene's lights are then directions from there. "estimate" finds it in the photographs where they determine it,
+        and takes the lights as distant where they do not (:func:`maxsparse.stereo.estimate_lamp_distance`). None means
+        "estimate" for ``"auto"`` with known lights, else "far".
     material : bool or None, default=None
         Divide the readings by the common reflectance of all pixels and fit again, if readings and normals then agree
         better (:func:`maxsparse.stereo.material.fit_as_if_matt`); if they agree very well, refit with an even albedo
         (:func:`maxsparse.stereo.even_albedo.refit_evenly`). None means True for ``"auto"`` only.
+    context : bool or None, default=None
+        Let normals whose expected error is large lean on their neighbours
+        (:func:`maxsparse.stereo.fitting.lean.lean_on_neighbours`). None means True for ``"auto"`` only.
     rng : int, numpy.random.Generator or None, default=0
         For methods that use random numbers.
     n_threads : int or None, default=None
@@ -192,9 +206,7 @@ def estimate_normals(
     """
     from maxsparse._core.compiled import compiling  # compiled code: loaded on first use
     from maxsparse._core.threads import threads
-    from maxsparse.stereo.even_albedo import refit_evenly
-    from maxsparse.stereo.fitting.neighbours import decide
-    from maxsparse.stereo.material import Material, fit_as_if_matt
+    from maxsparse.stereo.fit_scene import Pieces, find_lamps, fit_scene
     from maxsparse.stereo.near import as_if_distant, check_positions, fit_near
     from maxsparse.stereo.self_calibration.estimate import estimate_intensities, estimate_lights
 
@@ -212,37 +224,31 @@ def estimate_normals(
         raise ValueError("lights can be estimated for an orthographic camera and distant lights only; omit camera=")
     if lights == "known" and not scene.lights_known and positions is None:
         raise ValueError('the scene has no light directions; pass lights="estimate" to find them in the photographs')
-    starts = range(0, max(len(scene.readings), 1), CHUNK_PIXELS)
-
-    def solve(shared: Material | None = None, normals: FloatArray | None = None) -> Fit:
-        fits = []
-        for first in track(starts, method if shared is None else f"{method}, as if matt", progress):
-            chunk = slice(first, first + CHUNK_PIXELS)
-            rows: FloatArray = np.ascontiguousarray(scene.readings[chunk].astype(np.float64))
-            if shared is not None and normals is not None:
-                rows = shared.divided_out(rows, scene.lights, normals[chunk])
-            fits.append(solver(rows, scene.lights, **options))
-        return decide(Fit.join(fits), scene.mask)
-
-    divide = method == "auto" if material is None else material
-    if camera is not None and material:
-        raise ValueError("material=True needs an orthographic camera; omit camera=")
+    own = method == "auto"
+    if camera is not None and (material or lamp_distance not in (None, "far")):
+        raise ValueError("material=True and lamp_distance= need an orthographic camera; omit camera=")
+    far = _check_lamp_distance(lamp_distance, own and lights == "known" and camera is None)
+    chosen = partial(solver, **options)
     estimate: LightEstimate | None = None
+    lamps: NearLamps | None = None
     with threads(n_threads), compiling(KERNELS):
         if lights == "estimate" or intensities == "estimate":
             estimate = (estimate_lights if lights == "estimate" else estimate_intensities)(scene, rng=rng)
             scene = estimate.applied(scene)
         if camera is not None:
-            method_of = partial(solver, **options)
-            fit = fit_near(scene, method_of, camera, positions=positions, distance=distance)
+            fit = fit_near(scene, chosen, camera, positions=positions, distance=distance)
             if positions is not None and distance is not None:
                 scene = as_if_distant(scene, camera, positions, distance)
-        elif divide:
-            fit, shared = fit_as_if_matt(solve, scene.readings, scene.lights)
-            if shared is not None:
-                fit = refit_evenly(scene.readings, scene.lights, fit, scene.mask, shared)
         else:
-            fit = solve()
+            lamps = None if far == math.inf else find_lamps(scene, far, progress=progress)
+            pieces = Pieces(scene, lamps, progress)
+            fit = fit_scene(
+                pieces,
+                chosen,
+                method,
+                material=own if material is None else material,
+                context=own if context is None else context,
+            )
     result = NormalMap(
         scene.picture(fit.normals),
         scene.picture(fit.confidence),
@@ -252,9 +258,22 @@ def estimate_normals(
         method,
         scene,
         estimate,
+        math.inf if lamps is None else lamps.distance / scene.mask.shape[1],
     )
     check_frame(result.normals, result.mask)
     return result
+
+
+def _check_lamp_distance(given: float | str | None, estimated: bool) -> float | None:
+    """Return the distance in widths of the picture: infinite for distant lights, None where it is to be estimated."""
+    if given is None:
+        return None if estimated else math.inf
+    if isinstance(given, str):
+        check_choice(given, "lamp_distance", ("estimate", "far"))
+        return None if given == "estimate" else math.inf
+    if check_number(given, "lamp_distance", low=0.0) == 0.0:
+        raise ValueError("lamp_distance must be above 0, got 0; pass lamp_distance='far' for distant lights")
+    return float(given)
 
 
 def check_frame(normals: FloatArray, mask: NDArray[np.bool_]) -> None:

@@ -15,6 +15,7 @@ from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.consensus import lit_level
 from maxsparse.stereo.fitting.fit import Fit
+from maxsparse.stereo.near import NearLamps
 
 __all__ = ["Material", "find_material", "fit_as_if_matt"]
 
@@ -72,7 +73,9 @@ class Material:
         return matt
 
 
-def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Material | None:
+def find_material(
+    readings: FloatArray, lights: FloatArray, fit: Fit, lamps: NearLamps | None = None
+) -> Material | None:
     r"""Estimate the material that best explains the readings of the most confident pixels, given their normals.
 
     .. math:: \min_{c \ge 0} \sum_{p,i} w_{pi} \Bigl(\frac{o_{pi}}{\rho_p} - \sum_k c_k f_k(n_p, l_i)\Bigr)^2
@@ -86,6 +89,8 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
     fit : Fit
+    lamps : NearLamps or None, default=None
+        Instead of distant `lights`.
 
     Returns
     -------
@@ -104,10 +109,13 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
     if len(good) < FEWEST:
         return None
     pixels = good[np.linspace(0, len(good) - 1, min(PIXELS, len(good))).astype(np.intp)]
-    some = np.maximum(readings[pixels], 0.0).astype(np.float64)
+    some: FloatArray = np.maximum(readings[pixels], 0.0).astype(np.float64)
+    every: FloatArray = np.broadcast_to(lights, (len(pixels), *lights.shape))
+    if lamps is not None:
+        some, every = lamps.equalised(some, pixels), lamps.seen_from(pixels)
     rows, columns = np.nonzero(some > lit_level(some)[:, None])
     normals = np.ascontiguousarray(fit.normals[pixels], dtype=np.float64)
-    A = _design(normals, np.ascontiguousarray(lights, dtype=np.float64), rows, columns, TERMS)
+    A = _design(normals, np.ascontiguousarray(every, dtype=np.float64), rows, columns, TERMS)
     if not A.any():
         return None
     b = some[rows, columns] / fit.albedo[pixels][rows]
@@ -123,7 +131,10 @@ def find_material(readings: FloatArray, lights: FloatArray, fit: Fit) -> Materia
 
 
 def fit_as_if_matt(
-    solve: Callable[[Material | None, FloatArray | None], Fit], readings: FloatArray, lights: FloatArray
+    solve: Callable[[Material | None, FloatArray | None], Fit],
+    readings: FloatArray,
+    lights: FloatArray,
+    lamps: NearLamps | None = None,
 ) -> tuple[Fit, Material | None]:
     """Fit, divide the readings by the common material, and fit again, as long as readings and normals agree better.
 
@@ -134,6 +145,8 @@ def fit_as_if_matt(
         unchanged readings if both are None.
     readings : ndarray of shape (P, q)
     lights : ndarray of shape (q, 3)
+    lamps : NearLamps or None, default=None
+        Instead of distant `lights`.
 
     Returns
     -------
@@ -149,13 +162,13 @@ def fit_as_if_matt(
     over the scene or most of the scatter comes from interreflections.
     """
     fit = solve(None, None)
-    material = find_material(readings, lights, fit)
+    material = find_material(readings, lights, fit, lamps)
     if material is None or material.scatter > LOOSE:
         return fit, None
     kept = Material.matt(material.scatter)
     for _ in range(CORRECTIONS):
         again = solve(material, fit.normals)
-        after = find_material(readings, lights, again)
+        after = find_material(readings, lights, again, lamps)
         if after is None or after.scatter > _worth(len(lights)) * material.scatter:
             break
         fit, material = again, after
@@ -214,7 +227,7 @@ def _design(
 ) -> NDArray[Any]:
     A = np.zeros((len(rows), len(terms)))
     for i in range(len(rows)):
-        nl, nv, nh, lh = _cosines(normals[rows[i]], lights[columns[i]])
+        nl, nv, nh, lh = _cosines(normals[rows[i]], lights[rows[i], columns[i]])
         if nl > 0.0:
             for k in range(len(terms)):
                 A[i, k] = _term(terms[k], nl, nv, nh, lh)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from maxsparse.stereo.fitting.neighbours import decide
 from maxsparse.stereo.integrate import check_camera, check_distance, integrate
 from maxsparse.stereo.scene import Scene
 
-__all__ = ["as_if_distant", "check_positions", "fit_near"]
+__all__ = ["NearLamps", "as_if_distant", "check_positions", "fit_near", "points_of"]
 
 STEP = 0.0087  # radians across a tile, in which rays of camera and lamps count as parallel: a quarter of a degree off
 SMALLEST = 4  # pixels of a tile's side
@@ -27,6 +27,62 @@ def check_positions(positions: ArrayLike, q: int) -> NDArray[np.float64]:
     if places.shape != (q, 3):
         raise ValueError(f"positions must have shape ({q}, 3), one lamp per photograph, got {places.shape}")
     return places
+
+
+def points_of(scene: Scene, normals: FloatArray) -> NDArray[np.float64]:
+    """Return the points (P, 3) that an orthographic camera sees, in pixels from the middle of the picture.
+
+    Heights are those of the surface with these normals (P, 3), zero on average.
+    """
+    rows, columns = np.nonzero(scene.mask)
+    height = integrate(scene.picture(normals), scene.mask)[scene.mask]
+    H, W = scene.mask.shape
+    x, y = columns - (W - 1) / 2.0, (H - 1) / 2.0 - rows
+    return np.stack([x, y, np.where(np.isfinite(height), height, 0.0)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class NearLamps:
+    """Lamps at one distance from the middle of the picture, as every pixel of an orthographic camera sees them.
+
+    Attributes
+    ----------
+    lights : ndarray of shape (q, 3)
+        Directions of the lamps from the middle of the picture.
+    points : ndarray of shape (P, 3)
+        From :func:`points_of`.
+    distance : float
+        In pixels.
+    """
+
+    lights: FloatArray
+    points: FloatArray
+    distance: float
+
+    def tiles(self, mask: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+        """Return the numbers of the pixels of square tiles within which the lights are almost parallel."""
+        return list(_tiles(mask, max(SMALLEST, int(STEP * self.distance))))
+
+    def seen_from(self, pixels: NDArray[np.intp]) -> FloatArray:
+        """Return the directions of the lamps from every pixel, (p, q, 3)."""
+        towards = self._towards(pixels)
+        directions: FloatArray = towards / np.linalg.norm(towards, axis=2, keepdims=True)
+        return directions
+
+    def seen_from_all(self, pixels: NDArray[np.intp]) -> FloatArray:
+        """Return the directions of the lamps from the mean of some pixels, (q, 3)."""
+        towards = self.lights - self.points[pixels].mean(axis=0) / self.distance
+        directions: FloatArray = towards / np.linalg.norm(towards, axis=1, keepdims=True)
+        return directions
+
+    def equalised(self, readings: FloatArray, pixels: NDArray[np.intp]) -> FloatArray:
+        """Return the readings (p, q) of some pixels as if every lamp were equally far from them."""
+        equal: FloatArray = readings * (self._towards(pixels) ** 2).sum(axis=2)
+        return equal
+
+    def _towards(self, pixels: NDArray[np.intp]) -> FloatArray:
+        towards: FloatArray = self.lights[None] - self.points[pixels][:, None] / self.distance
+        return towards
 
 
 def fit_near(

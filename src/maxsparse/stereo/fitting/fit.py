@@ -54,6 +54,11 @@ class Fit:
         inliers = residual <= EXPLAINED * np.linalg.norm(scaled, axis=1, keepdims=True)
         return cls.from_scaled(scaled, inliers, agreement(readings, lights, scaled, inliers))
 
+    def take(self, pixels: NDArray[np.intp]) -> Fit:
+        """Return the fits of some pixels, in this order."""
+        rivals = None if self.rivals is None else self.rivals[pixels]
+        return Fit(self.normals[pixels], self.albedo[pixels], self.inliers[pixels], self.confidence[pixels], rivals)
+
     @classmethod
     def join(cls, fits: Sequence[Fit]) -> Fit:
         """Concatenate the fits of several batches of pixels."""

@@ -16,7 +16,7 @@ from maxsparse.stereo.reading_network.rig import tuned_path
 from maxsparse.stereo.reading_network.start import first_guess
 from maxsparse.stereo.reading_network.store import bundled_weights, read_once
 
-__all__ = ["auto"]
+__all__ = ["auto", "expected_error"]
 
 HALF_SURE = 6.0  # degrees of expected error at which the confidence is one half
 NEAR = 5.0  # degrees: fits further apart than this are not averaged unless most readings agree
@@ -89,6 +89,12 @@ def auto(
         np.where(known, 1.0 / (1.0 + (error / HALF_SURE) ** 2), 0.0),
         _rivals(learned * albedo[:, None], refit.scaled, known & (gap > OPEN)),
     )
+
+
+def expected_error(confidence: FloatArray) -> FloatArray:
+    """Return the expected angular error in degrees that the confidence of :func:`auto` tells."""
+    error: FloatArray = HALF_SURE * np.sqrt(1.0 / np.maximum(confidence, 1e-6) - 1.0)
+    return error
 
 
 def _share(error: FloatArray, refit: Refit, gap: FloatArray, n_lit: NDArray[np.intp]) -> FloatArray:
