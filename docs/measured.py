@@ -390,30 +390,44 @@ def paper_cost(results: dict[str, Any]) -> str:
 
 def stereo(results: dict[str, Any]) -> str:
     """Return the mean angular errors of every method on every object, then speed and memory, then other materials."""
-    bunny, real, speed = results["bunny"], results["real"], results["speed"]
-    methods = list(bunny)
+    bunny, speed = results["bunny"], results["speed"]
+    real = {name: figures for name, figures in results["real"].items() if "auto" in figures}
+    methods = list(next(iter(real.values())))
     rows = [
-        [f"rendered Bunny, {q.removeprefix('q=')} lights", *(f"{bunny[m][q]['mean degrees']:.2f}" for m in methods)]
+        [
+            f"rendered Bunny, {q.removeprefix('q=')} lights",
+            *(f"{bunny[m][q]['mean degrees']:.2f}" if m in bunny else "–" for m in methods),
+        ]
         for q in bunny["auto"]
     ]
     for name, figures in real.items():
         for key, lights in (("96 lights", "96 lights"), ("10 lights, mean of draws", "10 lights")):
             rows.append([f"DiLiGenT {name}, {lights}", *(f"{figures[m][key]:.2f}" for m in methods)])
     draws = len(bunny["auto"]["q=10"]["each draw"])
+    lamps = {
+        name: f"{found['distance']:.1f}" if found["determined"] else "not determined"
+        for name, found in results["real"]["lamp distance"].items()
+    }
     about = (
-        f"Mean angular error in degrees; the Bunny and the objects under 10 lights: mean over {draws} draws.\n\n"
+        f"Mean angular error in degrees; the Bunny: mean over {draws} draws, the objects under 10 lights: over 10, the "
+        "same for every method. Distance of the lamps in widths of the picture, estimated from 96 photographs each: "
+        f"{', '.join(f'{name} {said}' for name, said in lamps.items())}; *distance of the rig* is the last.\n\n"
         "End to end is the command `maxsparse stereo FOLDER -o out/`: start, load, estimate, integrate, write all. "
         f"On 256×256 pixels with {speed['lights']} lights it takes {speed['auto / rnd4, whole command']:.1f} times as "
         "long with `auto` as with `rnd4`. Loading and estimating alone takes "
         f"{speed['auto / rnd4, load and estimate']:.0f} times as long with `auto`: a fit to four readings costs almost "
         f"nothing compared with a network over all {speed['lights']}. Batched `sbl` is "
-        f"{speed['python loop / batched sbl']:.0f} times as fast as a loop over pixels in Python. A scene of 612×512 "
-        f"pixels without a mask and 96 lights peaks at {results['memory']['peak GB']:.2f} GB."
+        f"{speed['python loop / batched sbl']:.0f} times as fast as a loop over pixels in Python. The whole command, "
+        f"without a mask: {'; '.join(_whole(*item) for item in results['memory'].items())}."
     )
     parts = [table(["", *methods], rows), about]
     if "materials" in results:
         parts += _materials(results["materials"])
     return "\n\n".join(parts)
+
+
+def _whole(size: str, figures: dict[str, Any]) -> str:
+    return f"{size} pixels and lights {figures['peak GB']:.1f} GB and {figures['processor seconds']:.0f} s of one core"
 
 
 def _materials(results: dict[str, Any]) -> list[str]:
