@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def write_blob(path: Path) -> Path:
     return path
 
 
-def real() -> dict[str, Any]:
+def real(only: Sequence[str] = ()) -> dict[str, Any]:
     """Mean angular error on three objects of DiLiGenT, with all 96 lights and with 10 drawn at random."""
     folder = data_folder()
     if folder is None:
@@ -138,12 +138,15 @@ def real() -> dict[str, Any]:
         "auto, lights far": partial(error_of, method="auto", lamp_distance="far"),
         "auto, distance of the rig": partial(error_of, method="auto", lamp_distance=lamps.distance),
     }
-    table: dict[str, Any] = {}
+    before = json.loads(RESULTS.read_text()).get("real", {}) if only else {}
+    table: dict[str, Any] = {name: dict(before.get(name, {})) for name in scenes}
     for name, scene in scenes.items():
         few = [scene.select(np.random.default_rng(draw).permutation(96)[:10]) for draw in range(REAL_DRAWS)]
         for method, error in ways.items():
+            if only and method not in only:
+                continue
             all_lights, ten = error(scene), [error(drawn) for drawn in few]
-            table.setdefault(name, {})[method] = {
+            table[name][method] = {
                 "96 lights": round(all_lights, 3),
                 "10 lights, mean of draws": round(float(np.mean(ten)), 3),
             }
@@ -390,10 +393,12 @@ def main() -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="which parts to run; all by default")
-    chosen = parser.parse_args().parts or list(parts)
+    parser.add_argument("--methods", nargs="*", default=[], help="with real: measure these again, keep the others")
+    given = parser.parse_args()
+    chosen = given.parts or list(parts)
     stored = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     for name in chosen:
-        stored[name] = parts[name]()
+        stored[name] = real(given.methods) if name == "real" else parts[name]()
         stored["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(stored, indent=2) + "\n")

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 
 from maxsparse._core.threads import threads
 from maxsparse.stereo.fitting.fit import Fit
-from maxsparse.stereo.fitting.lean import BEND, EDGE, lean_on_neighbours
+from maxsparse.stereo.fitting.lean import BEND, EDGE, UNSURE, lean_on_neighbours
 from maxsparse.stereo.methods.auto import HALF_SURE, expected_error
 
 
@@ -44,7 +44,7 @@ def test_sure_normals_and_missing_ones_stay_as_they_are():
     normals[7] = 0.0
     mask = np.zeros((6, 8), dtype=bool)
     mask[:, :5] = True
-    expected = np.full(30, 2.0)
+    expected = np.full(30, UNSURE)
     same = lean_on_neighbours(fit_of(normals), mask, expected)
     np.testing.assert_array_equal(same.normals, normals)
     expected[:] = 30.0

@@ -35,7 +35,8 @@ SURE = 0.3  # quantile of the confidence below which pixels are not used for the
 GRAZING = 0.15  # n·v below which pixels are not used either
 LEAST = 0.003  # smallest scatter used for the weights of readings
 CORRECTIONS = 2
-LOOSE = 0.06  # scatter above which one material does not describe the scene
+LOOSE = 0.06  # scatter above which one material describes the scene only if a correction helps much
+HOPELESS = 0.3  # scatter above which no correction is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,30 +159,32 @@ def fit_as_if_matt(
     Notes
     -----
     A wrong material can compensate wrong normals, so a correction is kept only if, with the new normals and the
-    material estimated again, the scatter is smaller than before by 2 % + 0.4/q. This is not the case if materials vary
-    over the scene or most of the scatter comes from interreflections.
+    material estimated again, the scatter is smaller than before by 2 % + 0.4/q (where it is above 6 % of the albedo: by
+    20 % + 0.4/q). This is not the case if materials vary over the scene or most of the scatter comes from
+    interreflections.
     """
     fit = solve(None, None)
     material = find_material(readings, lights, fit, lamps)
-    if material is None or material.scatter > LOOSE:
+    if material is None or material.scatter > HOPELESS:
         return fit, None
     kept = Material.matt(material.scatter)
     for _ in range(CORRECTIONS):
         again = solve(material, fit.normals)
         after = find_material(readings, lights, again, lamps)
-        if after is None or after.scatter > _worth(len(lights)) * material.scatter:
+        if after is None or after.scatter > _worth(len(lights), material.scatter) * material.scatter:
             break
         fit, material = again, after
         kept = after
     return fit, kept
 
 
-def _worth(q: int) -> float:
+def _worth(q: int, scatter: float) -> float:
     """Return the ratio of new to old scatter below which a correction is kept.
 
-    The fewer the lights, the more of the scatter the three unknowns of a pixel can absorb.
+    The fewer the lights, the more of the scatter the three unknowns of a pixel can absorb. Where one material hardly
+    describes the scene, as it is before the first correction of a metal, the improvement must be large.
     """
-    return 0.98 - 0.4 / q
+    return (0.98 if scatter < LOOSE else 0.8) - 0.4 / q
 
 
 def _nonnegative(A: FloatArray, b: FloatArray, weights: FloatArray) -> FloatArray:

@@ -17,9 +17,9 @@ from maxsparse.stereo.fitting.neighbours import Grid, lay_out
 __all__ = ["lean_on_neighbours"]
 
 ROUNDS = 30
-BEND = 4.0  # degrees by which the normals of neighbours typically differ
+BEND = 5.0  # degrees by which the normals of neighbours typically differ
 EDGE = 15.0  # degrees: a larger difference is rather an edge, and counts less
-UNSURE = 2.0  # degrees of expected error up to which a normal is left as it is; from twice as much on it leans fully
+UNSURE = 3.0  # degrees of expected error up to which a normal is left as it is; from twice as much on it leans fully
 LEAST, MOST = 0.1, 60.0  # degrees: limits of the expected error
 ASIDE = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
@@ -31,7 +31,7 @@ def lean_on_neighbours(fit: Fit, mask: NDArray[np.bool_], expected: FloatArray) 
               + t_p \sum_j \frac{n_j}{\beta^2 (1 + (\angle(n_j, n_p) / \epsilon)^2)}
 
     over the four neighbours j, with the normal :math:`\hat n_p` of the readings, its expected error :math:`e_p`,
-    :math:`\beta = 4°` and :math:`\epsilon = 15°`; :math:`t_p` grows from 0 at an expected error of 2° to 1 at 4°.
+    :math:`\beta = 5°` and :math:`\epsilon = 15°`; :math:`t_p` grows from 0 at an expected error of 3° to 1 at 6°.
 
     Parameters
     ----------
