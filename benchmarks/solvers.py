@@ -29,6 +29,7 @@ import maxsparse as ms
 ROOT = Path(__file__).parents[1]
 SEED = 0
 OMP_SHAPES = [(20, 100, 10, 100_000), (256, 1024, 32, 5_000), (512, 2048, 64, 1_000)]
+BATCH = 100  # signals of a call, in the comparison of many small calls
 
 
 def interleave(tasks: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, float]:
@@ -77,6 +78,30 @@ def bench_omp(quick: bool, rounds: int) -> dict[str, object]:
         )
         name = f"omp {n}×{m}, k={k}, N={N}"
         results[name] = row(name, medians, {"spams": 1.0, "scikit-learn": 100.0})
+    return results
+
+
+def bench_omp_batches(quick: bool, rounds: int) -> dict[str, object]:
+    """One call after the other on small batches, each other signals, all by one thread."""
+    import spams
+    from sklearn.linear_model import orthogonal_mp_gram
+
+    results = {}
+    for n, m, k, N in OMP_SHAPES:
+        calls = 3 if quick else max(10, N // 10 // BATCH)
+        Phi = ms.dictionaries.gaussian(n, m, rng=SEED)
+        _, Y = ms.signals.sample(Phi, calls * BATCH, sparsity=k, rng=SEED + 1)
+        batches = np.split(Y, calls)
+        columns, D, G = [np.asfortranarray(B.T) for B in batches], np.asfortranarray(Phi), Phi.T @ Phi
+        tasks = {
+            "maxsparse": lambda: [ms.solvers.omp(Phi, B, sparsity=k, tol=0.0, n_threads=1) for B in batches],
+            "spams": lambda: [spams.omp(B, D, L=k, eps=0.0, numThreads=1) for B in columns],
+            "scikit-learn": lambda: orthogonal_mp_gram(G, Phi.T @ columns[0], n_nonzero_coefs=k),
+        }
+        counts = {"maxsparse": calls * BATCH, "spams": calls * BATCH, "scikit-learn": BATCH}
+        medians = interleave({peer: (task, counts[peer]) for peer, task in tasks.items()}, rounds)
+        name = f"omp {n}×{m}, k={k}, batches of {BATCH}"
+        results[name] = row(name, medians, {"spams": 1.0, "scikit-learn": 100.0 if n < 100 else 16.0})
     return results
 
 
@@ -217,7 +242,14 @@ def draw_scaling(results: dict[str, object], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-BENCHMARKS = {"omp": bench_omp, "sbl": bench_sbl, "l1": bench_l1, "lasso": bench_lasso, "scaling": bench_scaling}
+BENCHMARKS = {
+    "omp": bench_omp,
+    "omp, batches": bench_omp_batches,
+    "sbl": bench_sbl,
+    "l1": bench_l1,
+    "lasso": bench_lasso,
+    "scaling": bench_scaling,
+}
 
 
 def main() -> None:

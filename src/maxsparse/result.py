@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,11 @@ class Result:
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        whole = self.coef.shape
         for name, value in self._stored().items():
-            expected: tuple[int, ...] = (len(self),)
+            expected: tuple[int, ...] = whole[:1]
             if name.startswith("explicit_"):
-                expected = self.coef.shape if name == "explicit_mean" else (len(self), self.coef.shape[-1])
+                expected = whole if name == "explicit_mean" else (whole[0], whole[-1])
             if name != "coef" and value.shape != expected:
                 raise ValueError(f"{name} has shape {value.shape}, but coef {self.coef.shape} needs {expected}")
         if self.names is not None and len(self.names) != self.coef.shape[-1]:
@@ -214,10 +215,16 @@ class Result:
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {name: getattr(self, name) for name in _fields(type(self))}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray) or is_tensor(value)}
 
     def moved(self, move: Callable[[Any], Any]) -> Result:
         """Return the same with ``move`` applied to every array of numbers; for tensors, see ``maxsparse.solve``."""
         arrays = {name: value for name, value in self._stored().items() if is_tensor(value) or value.dtype.kind != "U"}
         return replace(self, **{name: move(value) for name, value in arrays.items()})
+
+
+@cache
+def _fields(kind: type[Result]) -> tuple[str, ...]:
+    """Return the names of a result's fields."""
+    return tuple(field.name for field in fields(kind))

@@ -11,11 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.event import Event, Listener, install_listener
+from numba.core.event import Event, Listener, register
 
 from maxsparse._core._parts import Kernel
 
@@ -71,26 +72,42 @@ def compiling(expected: int) -> Iterator[None]:
     if not _alone.acquire(blocking=False):
         yield
         return
-    line = _Line(expected)
+    line = _listen()
+    line.begin(expected)
     try:
-        with install_listener("numba:compile", line):
-            yield
+        yield
     finally:
-        line.clear()
+        line.end()
         _alone.release()
 
 
 _alone = Lock()
 
 
+@cache
+def _listen() -> _Line:
+    """Return what numba tells of compilation, from the first call on."""
+    line = _Line()
+    register("numba:compile", line)
+    return line
+
+
 class _Line(Listener):
     """A line on standard error that is overwritten with each kernel; nothing where that is not a terminal."""
 
-    def __init__(self, expected: int) -> None:
-        self.expected, self.count, self.begun, self.shown = expected, 0, 0.0, ""
+    def __init__(self) -> None:
+        self.end()
+
+    def begin(self, expected: int) -> None:
+        self.expected = expected
+
+    def end(self) -> None:
+        if getattr(self, "shown", ""):
+            self._write("")
+        self.expected, self.count, self.begun, self.shown = 0, 0, 0.0, ""
 
     def on_start(self, event: Event) -> None:
-        if isinstance(event.data["dispatcher"], Kernel):  # not its parts
+        if self.expected and isinstance(event.data["dispatcher"], Kernel):  # not its parts
             self.begun = self.begun or time.monotonic()
             self.count += 1
         self._show()
@@ -102,10 +119,6 @@ class _Line(Listener):
         text = f"compiling, once ({self.count} of about {max(self.count, self.expected)})"
         if self.begun and time.monotonic() - self.begun > DELAY_SECONDS and text != self.shown:
             self._write(text)
-
-    def clear(self) -> None:
-        if self.shown:
-            self._write("")
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None and sys.stderr.isatty():

@@ -18,6 +18,7 @@ from maxsparse._core.threads import over_slices
 DEPENDENT = 1e-13  # share of an atom's squared norm below which its remainder is rounding error
 COLUMN_TILE = 32  # columns of Φ handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
+ALONE = 2**20  # multiplications that take less time than to wake up a thread
 
 
 @kernel()
@@ -60,7 +61,10 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     N = Y.shape[0]
     out = np.empty((N, matrix.shape[1]), dtype=Y.dtype)
     size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
-    over_slices(_times_rows, -(-N // size), Y, matrix, size, out)
+    if N * matrix.size <= ALONE:
+        _times_rows(0, 1, Y, matrix, size, out)
+    else:
+        over_slices(_times_rows, -(-N // size), Y, matrix, size, out)
     return out
 
 
@@ -182,7 +186,10 @@ def image_norm2(atoms: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> fl
 def residual_norms(Y: NDArray[Any], atoms: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
     """Return ‖y − Φx‖₂ for every row; `atoms` is Φᵀ, C-contiguous."""
     out = np.empty(len(Y), dtype=Y.dtype)
-    over_slices(_residual_rows, len(Y), Y, atoms, X, out)
+    if len(Y) * atoms.size <= ALONE:
+        _residual_rows(0, 1, Y, atoms, X, out)
+    else:
+        over_slices(_residual_rows, len(Y), Y, atoms, X, out)
     return out
 
 

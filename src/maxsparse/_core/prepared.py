@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.cosines import coherence_sums, cosines
+from maxsparse._core.threads import threads
 from maxsparse._core.validation import Array, FloatArray, check_dictionary, check_matrix
 
 __all__ = ["LEVELS", "Form", "Prepared", "Single", "Whitened", "level_of", "noise_levels", "whiten"]
@@ -84,8 +85,9 @@ class Form:
 
     @cached_property
     def gram(self) -> FloatArray:
-        """Inner products of the atoms, (m, m)."""
-        return np.asarray(self.Q.conj().T @ self.Q)
+        """Inner products of the atoms, (m, m); by one thread, so that they are the same for every number of them."""
+        with threads(None):
+            return np.asarray(self.Q.conj().T @ self.Q)
 
     @cached_property
     def svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:

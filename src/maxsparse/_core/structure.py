@@ -162,7 +162,9 @@ def check_structured(
         which = "Phi" if np.iscomplexobj(dictionary) else "Y"
         raise ValueError(f"positive=True is for real data, but {which} is complex; omit positive, or pass {which}.real")
     # Compiled code would be compiled again for a readonly or strided array.
-    return dictionary.astype(dtype, copy=False), np.require(signals, dtype, ("C", "W")), structure
+    if signals.dtype != dtype or not (signals.flags.c_contiguous and signals.flags.writeable):
+        signals = np.require(signals, dtype, ("C", "W"))
+    return dictionary.astype(dtype, copy=False), signals, structure
 
 
 def check_groups(groups: Any, m: int) -> NDArray[np.int64] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -28,11 +28,11 @@ def available_threads() -> int:
 
 
 @contextmanager
-def threads(n_threads: int | None) -> Iterator[None]:
+def threads(n_threads: int | None, *, blas: bool = True) -> Iterator[None]:
     """Run compiled loops on `n_threads` threads, all cores for None, and BLAS on one.
 
     BLAS computes the small products before a loop; its threads would keep spinning for milliseconds afterwards and take
-    a core from the loop.
+    a core from the loop. Where none is called (``blas=False``) it is left alone: to ask it takes as long as ten signals.
     """
     if n_threads is None:
         n_threads = _chosen.get()
@@ -40,7 +40,7 @@ def threads(n_threads: int | None) -> Iterator[None]:
         n_threads = check_integer(n_threads, "n_threads", low=1, high=available_threads())
     before = _chosen.set(n_threads)
     try:
-        with _blas().limit(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas") if blas else nullcontext():
             yield
     finally:
         _chosen.reset(before)

@@ -18,6 +18,7 @@ FloatArray = NDArray[np.floating[Any]]
 Array = NDArray[np.inexact[Any]]  # real or complex
 
 ATOMS_AT_ONCE = 4096  # of which copies are made
+SMALL = 2**16  # entries of an array that may be copied without a thought
 # Two unit atoms closer than this (up to sign) count as equal.
 DUPLICATE_TOLERANCE = 1e-12
 
@@ -39,6 +40,8 @@ def check_matrix(array: Any, name: str) -> FloatArray:
 def is_complex(array: Any) -> bool:
     """Return whether something that may be an array, a tensor or a list holds complex numbers; False if unreadable."""
     dtype = getattr(array, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind == "c"
     if dtype is not None:
         return "complex" in str(dtype)
     try:
@@ -166,13 +169,14 @@ def check_width(signals: tuple[int, int], shape: tuple[int, int], name: str = "Y
 def check_range(rows: Array, name: str, what: str) -> None:
     """Raise an error for rows whose squares would overflow or underflow."""
     most = LARGEST[rows.real.dtype]
-    if np.iscomplexobj(rows):
-        rows = np.abs(rows)
-    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    sizes = np.abs(rows) if np.iscomplexobj(rows) or rows.size <= SMALL else rows
+    if 0 < sizes.size <= SMALL and 1.0 / most <= sizes.min() and sizes.max() <= most:  # mostly so, and soon seen
+        return
+    largest = np.maximum(sizes.max(axis=1, initial=0.0), -sizes.min(axis=1, initial=0.0))
     bad = np.flatnonzero((largest > most) | ((largest > 0) & (largest < 1.0 / most)))
     if bad.size:
         raise ValueError(
-            f"{name} has a largest entry of {largest[bad[0]]:.3g} in {what} {bad[0]}; {rows.dtype} needs it between "
+            f"{name} has a largest entry of {largest[bad[0]]:.3g} in {what} {bad[0]}; {sizes.dtype} needs it between "
             f"{1.0 / most:.0e} and {most:.0e}: multiply {name} by a constant, and divide the answer by it"
         )
 

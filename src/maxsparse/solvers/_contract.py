@@ -146,6 +146,7 @@ def run(
     options: Options,
     *,
     keep: int | None = None,
+    blas: bool = True,
 ) -> Result:
     """Solve for every row of Y and return the coefficients of the caller's Φ.
 
@@ -157,6 +158,7 @@ def run(
     solve_batch : solves signals that share one dictionary.
     options : what every solver takes.
     keep : number of largest coefficients to keep and refit by least squares; None keeps them all.
+    blas : whether `solve_batch` calls BLAS for a plain batch of up to `WIDE` atoms.
     """
     if takes_products(Phi, Y):
         return run_by_products(method, Phi, Y, solve_batch, options, Batch, keep)
@@ -180,7 +182,8 @@ def run(
     coef = np.zeros((*signals.shape[:-1], m), dtype=signals.dtype)
     iterations = np.zeros(N, dtype=np.int64)
     converged = np.zeros(N, dtype=bool)
-    with threads(options.n_threads), compiling(KERNELS):
+    blas = blas or not structure.plain or m > WIDE or bool(options.precondition)
+    with threads(options.n_threads, blas=blas), compiling(KERNELS):
         pieces = [
             (form, rows if group is None else group[rows], noise)
             for noise, group in levels
@@ -345,8 +348,10 @@ def check_sparsities(
         if not optional:
             raise ValueError("sparsity is missing: this method needs the number of nonzeros")
         return np.full(N, most, dtype=np.int64)
-    if np.ndim(sparsity) == 0:
+    if isinstance(sparsity, int) or np.ndim(sparsity) == 0:
         k = check_integer(sparsity, "sparsity", low=0)
+        if k <= most:
+            return np.full(N, k, dtype=np.int64)
         values = np.full(N, k, dtype=np.int64)
     else:
         values = np.asarray(sparsity)

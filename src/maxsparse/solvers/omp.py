@@ -161,7 +161,7 @@ def omp(
         return spent, done
 
     options = Options(precondition, noise, n_threads, progress, callback, positive, groups)
-    return run("omp", Phi, Y, solve_batch, options)
+    return run("omp", Phi, Y, solve_batch, options, blas=False)
 
 
 @kernel()
@@ -255,14 +255,15 @@ def _omp_one(
 
 @kernel(fast=True)
 def _argmax_magnitude(alpha: NDArray[Any]) -> int:
-    """Index of the largest magnitude, the lowest among equals: a vectorised maximum, then a lookup."""
+    """Index of the largest magnitude, the lowest among equals: two vectorised loops, without a branch to predict."""
+    m = alpha.shape[0]
     best = alpha[0] * 0.0
-    for j in range(alpha.shape[0]):
+    for j in range(m):
         best = max(best, abs(alpha[j]))
-    for j in range(alpha.shape[0]):
-        if abs(alpha[j]) >= best:
-            return j
-    return 0
+    first = m
+    for j in range(m):
+        first = min(first, j if abs(alpha[j]) >= best else m)
+    return first
 
 
 @kernel()
