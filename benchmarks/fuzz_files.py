@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from fuzz_fields import field_files
 
 import maxsparse as ms
 
@@ -58,6 +59,7 @@ def seeds(folder):
     add("recoverer.safetensors", ms.load)
     _networks(folder, Phi, add)
     _photographs(folder, np.random.default_rng(0), add)
+    field_files(folder, add)
     return made
 
 

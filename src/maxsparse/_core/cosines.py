@@ -9,24 +9,35 @@ from numpy.typing import NDArray
 
 from maxsparse._core.validation import Array, FloatArray
 
-__all__ = ["coherence_sums", "cosines", "group_cosines"]
+__all__ = ["coherence_sums", "column_norms", "cosines", "group_cosines"]
 
 ATOMS_AT_ONCE = 1000  # whose cosines with all others are kept in memory
+LEAST_AT_ONCE, SHARE = 16, 4  # where there are more atoms: cosines take a quarter of the memory of Φ, or less
 
 
 def coherence_sums(matrix: Array, k: int, start: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return the largest sums of |cosines| between one atom (group) and j others, j = 1..k; see ``theory``."""
     if start is not None:
         return _largest_sums(group_cosines(matrix, start), k)
-    unit = matrix / np.linalg.norm(matrix, axis=0)
-    m = unit.shape[1]
+    n, m = matrix.shape
+    at_once = ATOMS_AT_ONCE if m <= ATOMS_AT_ONCE else max(LEAST_AT_ONCE, min(ATOMS_AT_ONCE, n // SHARE))
+    norms = column_norms(matrix)
     best = np.zeros(k)
-    for first in range(0, m, ATOMS_AT_ONCE):
-        some = np.arange(first, min(m, first + ATOMS_AT_ONCE))
-        G = np.abs(unit[:, some].conj().T @ unit)
+    for first in range(0, m, at_once):
+        some = np.arange(first, min(m, first + at_once))
+        G = np.abs((matrix[:, some] / norms[some]).conj().T @ matrix)
+        G /= norms
         G[some - first, some] = 0.0
         best = np.maximum(best, _largest_sums(G, k))
     return best
+
+
+def column_norms(matrix: Array) -> FloatArray:
+    """Return the norms of the columns, (m,), without a copy of the matrix."""
+    m = matrix.shape[1]
+    blocks = [np.linalg.norm(matrix[:, first : first + ATOMS_AT_ONCE], axis=0) for first in range(0, m, ATOMS_AT_ONCE)]
+    norms: FloatArray = np.concatenate(blocks) if blocks else np.zeros(0)
+    return norms
 
 
 def _largest_sums(G: FloatArray, k: int) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.cosines import coherence_sums, cosines
+from maxsparse._core.cosines import coherence_sums, column_norms, cosines
 from maxsparse._core.threads import threads
 from maxsparse._core.validation import Array, FloatArray, check_dictionary, check_matrix
 
@@ -27,7 +27,10 @@ LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two
 LEAST_SIGNAL = 0.01  # of the noise's power: what a signal has at least, however little of y noise leaves to it
 STORED_TOLERANCE = 1e-2  # of WΦ(WΦ)ᵀ = I, for a preconditioner from a file: it may be of another Φ by now
 FORMS_KEPT = 5  # levels of noise in use at once; more are computed again
+ILL_CONDITIONED = 1e4  # ratio of singular values
 MOST_COSINES = 4e10  # n·m², some seconds of work
+WIDE = 5_000  # atoms of a dictionary that is copied as seldom as possible
+ATOMS_AT_ONCE, OUTER_AT_ONCE = 1_000, 100  # atoms that are changed, and whose outer products are made, at a time
 
 
 class Whitened(NamedTuple):
@@ -76,7 +79,12 @@ class Form:
     @classmethod
     def of(cls, Phi: Array, W: Array, D: FloatArray) -> Form:
         """Change Φ by W and D."""
-        return cls(W, D, np.ascontiguousarray(W @ Phi * D))
+        if Phi.shape[1] <= WIDE:
+            return cls(W, D, np.ascontiguousarray(W @ Phi * D))
+        Q = np.empty((len(W), Phi.shape[1]), dtype=np.result_type(W, Phi))
+        for some in _blocks(Phi):
+            Q[:, some] = W @ Phi[:, some] * D[some]
+        return cls(W, D, Q)
 
     @cached_property
     def columns(self) -> FloatArray:
@@ -89,10 +97,18 @@ class Form:
         with threads(None):
             return np.asarray(self.Q.conj().T @ self.Q)
 
-    @cached_property
+    @property
     def svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Thin singular value decomposition of Q, in float64."""
-        U, s, Vt = np.linalg.svd(np.asarray(self.Q, dtype=np.float64), full_matrices=False)
+        Q = np.asarray(self.Q, dtype=np.float64)
+        if Q.shape[1] > WIDE:
+            U, s = _left_singular(Q, full=False)
+            if s[-1] * ILL_CONDITIONED > s[0]:  # so that V follows from U
+                Vt = np.empty((len(s), Q.shape[1]))
+                for some in _blocks(Q):
+                    Vt[:, some] = (U / s).T @ Q[:, some]
+                return U, s, Vt
+        U, s, Vt = np.linalg.svd(Q, full_matrices=False)
         return U, s, Vt
 
     @cached_property
@@ -116,7 +132,9 @@ class Form:
         """The same in float32."""
         assert self.W is not None
         rows, columns = np.tril_indices(len(self.Q))
-        packed = np.ascontiguousarray(self.Q[rows].T * self.Q[columns].T, dtype=np.float32)
+        packed = np.empty((self.Q.shape[1], len(rows)), dtype=np.float32)
+        for some in _blocks(self.Q, OUTER_AT_ONCE):
+            packed[some] = self.Q[rows, some].T * self.Q[columns, some].T
         unit = beyond_single(np.abs(self.W).max())
         W = self.W / unit
         variance = (W**2).sum(axis=1).astype(np.float32)
@@ -152,6 +170,7 @@ class Prepared:
     ) -> None:
         self.Phi: FloatArray = Phi
         self.start = start
+        self.shared = False  # whether Φ is the caller's array, and not a copy
         self.dtype: Any = Phi.dtype  # of the caller's Φ
         self.preconditioner = preconditioner
         self._forms: dict[int | None, Form] = {}
@@ -164,15 +183,21 @@ class Prepared:
         if isinstance(Phi, Prepared):
             return Phi
         checked = check_dictionary(Phi)
-        prepared = cls(np.array(checked, dtype=np.float64, order="C"), preconditioner)
-        prepared.dtype = checked.dtype
+        shared = checked.dtype == np.float64 and checked.shape[1] > WIDE  # with the caller: `columns` are the copy then
+        prepared = cls(checked if shared else np.array(checked, dtype=np.float64, order="C"), preconditioner)
+        prepared.dtype, prepared.shared = checked.dtype, shared
+        if shared:
+            _ = prepared.plain.columns
         return prepared
 
     def matches(self, Phi: Any, preconditioner: Any) -> bool:
         """Whether it was made from the current contents of `Phi`, which may have been changed in place."""
         matrix = check_matrix(Phi, "Phi")
-        same = preconditioner is self.preconditioner and matrix.dtype == self.dtype
-        return same and np.array_equal(matrix, self.Phi)
+        if preconditioner is not self.preconditioner or matrix.dtype != self.dtype or matrix.shape != self.shape:
+            return False
+        if not self.shared:
+            return np.array_equal(matrix, self.Phi)
+        return all(np.array_equal(matrix[:, some].T, self.plain.columns[some]) for some in _blocks(matrix))
 
     def changed(self, L: NDArray[np.float64]) -> Prepared:
         """Return LΦ prepared, for signals Ly: how noise that is not white comes down to white noise."""
@@ -225,8 +250,7 @@ class Prepared:
     @cached_property
     def norms(self) -> FloatArray:
         """Norms of the atoms, (m,)."""
-        norms: FloatArray = np.linalg.norm(self.Phi, axis=0)
-        return norms
+        return column_norms(self.Phi)
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:
@@ -234,7 +258,9 @@ class Prepared:
         W = self.form().W
         assert W is not None
         weakest = float(1.0 / np.linalg.norm(W, 2))
-        return weakest, float(np.linalg.norm(self.Phi, 2)) / weakest
+        wide = self.shape[1] > WIDE
+        largest = np.sqrt(np.linalg.norm(self.Phi @ self.Phi.T, 2)) if wide else np.linalg.norm(self.Phi, 2)
+        return weakest, float(largest) / weakest
 
     def problem(self, rounding: float | None = None) -> Whitened:
         """Lay Φ out for the kernels of recovery; `rounding` is the relative rounding of the data, by default Φ's."""
@@ -269,7 +295,7 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
 
     See :func:`maxsparse.theory.precondition`. One number of D serves all atoms start[b] to start[b + 1] of a group.
     """
-    U, sigma, _ = np.linalg.svd(Phi, full_matrices=noise > 0)
+    U, sigma = _left_singular(Phi, full=noise > 0)
     if noise == 0:
         kept = sigma > max(Phi.shape) * np.finfo(Phi.dtype).eps * sigma[0]
         W = (U[:, kept] / sigma[kept]).conj().T
@@ -278,7 +304,7 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
         eigenvalues[: sigma.size] = sigma**2
         regularisation = noise**2 * eigenvalues.sum() / Phi.shape[0]
         W = (U / np.sqrt(eigenvalues + regularisation)).conj().T
-    norms = np.linalg.norm(W @ Phi, axis=0)
+    norms = np.linalg.norm(W @ Phi, axis=0) if Phi.shape[1] <= WIDE else _changed_norms(W, Phi)
     lost = np.flatnonzero(~(norms > np.finfo(Phi.dtype).tiny))
     if lost.size:
         raise ValueError(
@@ -288,6 +314,25 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
         sizes = np.diff(start)
         norms = np.repeat(np.sqrt(np.add.reduceat(norms**2, start[:-1]) / sizes), sizes)
     return np.ascontiguousarray(W, dtype=Phi.dtype), (1.0 / norms).astype(sigma.dtype)
+
+
+def _left_singular(Phi: Any, *, full: bool) -> tuple[Any, Any]:
+    """Return left singular vectors and singular values of Φ; of a wide Φ by way of Φᵀ = QR, without Q."""
+    if Phi.shape[1] > max(WIDE, len(Phi)):
+        U, sigma, _ = np.linalg.svd(np.linalg.qr(Phi.T, mode="r").T)
+        return U, sigma
+    U, sigma, _ = np.linalg.svd(Phi, full_matrices=full)
+    return U, sigma
+
+
+def _changed_norms(W: Any, Phi: Any) -> Any:
+    """Return the norms of the atoms of WΦ, (m,), without that matrix."""
+    return np.concatenate([np.linalg.norm(W @ Phi[:, some], axis=0) for some in _blocks(Phi)])
+
+
+def _blocks(Phi: Any, size: int = ATOMS_AT_ONCE) -> list[slice]:
+    """Return slices of the atoms."""
+    return [slice(first, first + size) for first in range(0, Phi.shape[1], size)]
 
 
 def level_of(ratio: Any) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from maxsparse._core.validation import check_integer
 
-__all__ = ["available_threads", "over_slices", "threads"]
+__all__ = ["available_threads", "over_slices", "threads", "threads_in_use"]
 
 SLICES_PER_THREAD = 8  # enough to balance hard signals, few enough that the overhead per slice is negligible
 
@@ -25,6 +25,11 @@ _chosen: ContextVar[int | None] = ContextVar("threads", default=None)
 def available_threads() -> int:
     """Return the most threads that compiled loops may use: the cores of this process, or NUMBA_NUM_THREADS."""
     return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set when numba is imported
+
+
+def threads_in_use() -> int:
+    """Return the number of threads that :func:`over_slices` uses here."""
+    return _chosen.get() or available_threads()
 
 
 @contextmanager
@@ -60,7 +65,7 @@ def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None
     count : number of rows to divide.
     arguments : further arguments of the kernel, including arrays that it writes to.
     """
-    n_threads = min(count, _chosen.get() or available_threads())
+    n_threads = min(count, threads_in_use())
     if n_threads <= 1:
         if count > 0:
             kernel(0, 1, *arguments)

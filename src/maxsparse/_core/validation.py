@@ -17,7 +17,7 @@ RandomState = int | np.random.Generator | None
 FloatArray = NDArray[np.floating[Any]]
 Array = NDArray[np.inexact[Any]]  # real or complex
 
-ATOMS_AT_ONCE = 4096  # of which copies are made
+ATOMS_AT_ONCE = 1024  # of which copies are made
 SMALL = 2**16  # entries of an array that may be copied without a thought
 # Two unit atoms closer than this (up to sign) count as equal.
 DUPLICATE_TOLERANCE = 1e-12

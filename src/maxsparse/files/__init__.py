@@ -70,7 +70,7 @@ def read_array(
             f"cannot read {str(source)!r}: there is not enough memory for the size that it claims"
         ) from error
     except Exception as error:  # parsers raise anything for a damaged file
-        raise ValueError(f"cannot read {str(source)!r}: {error}") from error
+        raise ValueError(f"cannot read {str(source)!r}: {' '.join(str(error).split())}") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ValueError(f"{str(source)!r} holds dtype {array.dtype}, not numbers")
     return array

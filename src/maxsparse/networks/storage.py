@@ -114,7 +114,8 @@ def rebuild(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header:
         }
         network.load_state_dict(weights, strict=True, assign=True)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{str(path)!r} does not describe a network of this version: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{str(path)!r} does not describe a network of this version: {reason}") from error
     for key, value in network.state_dict().items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise ValueError(f"{str(path)!r} is damaged: {key} holds NaN or infinite numbers")
@@ -132,4 +133,4 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], He
     try:
         return {key: torch.from_numpy(array) for key, array in file.arrays.items()}, file.header
     except TypeError as error:  # a number type that torch does not support
-        raise ValueError(f"cannot read {file.source!r}: {error}") from error
+        raise ValueError(f"cannot read {file.source!r}: {' '.join(str(error).split())}") from error

@@ -76,6 +76,7 @@ class Shared(NamedTuple):
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     rungs: NDArray[np.float64]  # (R,)
     wide: bool  # Φ has many atoms, and signals are searched on some: the ladder ends where a climb is crowded
+    ladder: bool  # whether to climb on every rung first
 
 
 def noise_level(
@@ -85,6 +86,7 @@ def noise_level(
     *,
     starts: int,
     suggested: NDArray[np.bool_] | None = None,
+    ladder: bool = True,
     seed: int = 0,
 ) -> Levels:
     """Estimate the standard deviation of the noise on every signal.
@@ -101,6 +103,8 @@ def noise_level(
         Most climbs per signal, besides one on every rung of the ladder from the atoms with positive scores.
     suggested : ndarray of shape (N, C, m), bool, or None, default=None
         Supports from which to climb first.
+    ladder : bool, default=True
+        False where the suggested supports come from climbs on all rungs with the same scores.
     seed : int, default=0
         What is found depends on the seed, the signal, its scores and what is suggested alone.
 
@@ -117,7 +121,7 @@ def noise_level(
     signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, first)
     whole = m <= most_atoms(n)
     G = np.ascontiguousarray(atoms.T @ atoms) if whole else atoms
-    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE)
+    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE, ladder)
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     over_slices(_level_rows if whole else _restricted_rows, N, shared, signals, starts, np.uint64(seed), out)
     return out
@@ -242,7 +246,7 @@ def _search(
     low, high = max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n)))
     slab, soft = free.power / max(1.0, 0.25 * n), SHARPNESS * free.odds
     best, enough, best_rung, since, patience, rung = -np.inf, np.inf, 0, 0, 0, -1
-    lowest = R  # rungs of the ladder that are climbed
+    lowest = R if shared.ladder else 0  # rungs of the ladder that are climbed
     for c in range(pool.filled[0]):
         if pool.value[c] > best:
             best, enough = pool.value[c], dense_evidence(free, ratios[c], pool.size[c]) + BEYOND_CHANCE

@@ -161,12 +161,12 @@ class Pipeline:
         lasting = not self.budget.named or self.budget.sets >= BUDGETS["thorough"]
         return n * n * m > MOST_IN_TIME and isinstance(self.scorer, LooksAgain) and not lasting
 
-    def look(self, Y: NDArray[np.float64]) -> Look:
-        """Score and decode, pass after pass; large dictionaries have scores of message passing."""
+    def look(self, Y: NDArray[np.float64], passed: NDArray[Any] | None = None) -> Look:
+        """Score and decode, pass after pass; large dictionaries have scores of message passing, `passed` if known."""
         if not self._quick:
             return self._look_with_network(Y)
         prepared: Any = self.prepared
-        scores = vamp(prepared, Y, noise=0.0).scores.astype(np.float32)
+        scores = (vamp(prepared, Y, noise=0.0).scores if passed is None else passed).astype(np.float32)
         return Look(scores, *decode_exact(self.problem, Y, scores), np.zeros(len(Y), dtype=np.int64))
 
     def _look_with_network(self, Y: NDArray[np.float64]) -> Look:
@@ -268,6 +268,7 @@ class Pipeline:
         `passed` are scores (N, m) by message passing, if they are known.
         """
         n, m = changed.shape
+        same = self._quick and passed is not None  # scores as those with which the levels were found
         if n * n * m > MOST_FOR_NETWORK:  # a pass of the network would take longer than the search
             prepared: Any = changed
             scores = vamp(prepared, Z).scores if passed is None else passed
@@ -275,7 +276,8 @@ class Pipeline:
             scores = np.asarray(self.scorer(np.asarray(Z, dtype=np.float64), np.sqrt(levels.variance)))
         starts = self.starts(changed)
         Q = changed.Phi / changed.norms
-        better = noise_level(Q, Z, scores, starts=starts, suggested=levels.support, seed=self.seed)
+        options: dict[str, Any] = {"suggested": levels.support, "ladder": not same, "seed": self.seed}
+        better = noise_level(Q, Z, scores, starts=starts, **options)
         suggestions, sigma = Suggestions(scores, tuple(better.support.transpose(1, 0, 2))), np.sqrt(better.variance)
         found = self.weigh(changed, Y, Z, suggestions, sigma, rows, out, learned=True)
         out.iterations[rows] += levels.starts + better.starts

@@ -154,6 +154,8 @@ def search_promising(
     n, m = problem.Q.shape
     X = np.zeros((len(Y), m))
     found, spent = np.zeros(len(Y), dtype=bool), np.zeros(len(Y), dtype=np.int64)
+    if not list(islice(_rounds(budget.sets), budget.skipped, budget.rounds)):
+        return X, found, spent
     for i, y in enumerate(Y):
         correlation = (problem.W @ y) @ problem.Q
         chosen = promising(

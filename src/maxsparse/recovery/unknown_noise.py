@@ -73,7 +73,7 @@ class UnknownNoise(Pipeline):
             look.scores[:] = passed
             self._learn(Y, look, levels, wait, LOOK_MILLISECONDS)
         rest = np.flatnonzero(wait & ~look.found)
-        part = self.look(Y[rest])
+        part = self.look(Y[rest], None if passed is None else passed[rest])
         for whole, piece in zip(look, part, strict=True):
             whole[rest] = piece
         budget = self.after_glance().fitting(n, m)
@@ -82,7 +82,8 @@ class UnknownNoise(Pipeline):
         if n < LEAST_FOR_VAMP:
             self._learn(Y, look, levels, wait, LOOK_MILLISECONDS)
         self.search(Y, look, replace(budget, skipped=first, rounds=first + MORE_ROUNDS), wait)
-        self._learn(Y, look, levels, wait, MORE_MILLISECONDS)
+        if not self._quick:  # there, no better scores have been found, and what was not learned is learned at the end
+            self._learn(Y, look, levels, wait, MORE_MILLISECONDS)
         self.search(Y, look, replace(budget, skipped=first + MORE_ROUNDS), wait & (levels.margin < CLEAR))
         found = np.flatnonzero(look.found)
         exact = Look(look.scores[found], look.X[found], look.found[found], look.sets[found])

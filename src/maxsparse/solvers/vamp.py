@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import COLUMN_TILE, four_rows, times
+from maxsparse._core.prepared import Form
 from maxsparse._core.registry import SOLVERS
-from maxsparse._core.threads import over_slices
+from maxsparse._core.threads import over_slices, threads_in_use
 from maxsparse._core.validation import FloatArray, check_integer, check_number
 from maxsparse.result import Result
 from maxsparse.solvers._contract import Batch, Callback, Options, Precondition, Rows, run
@@ -29,6 +31,7 @@ LARGEST_PRECISION = 1e15
 PATIENCE = 40  # iterations without improvement before a signal is abandoned
 GROUP = 4  # signals in step with each other, that share products with the singular vectors
 LARGE_GROUP, MANY_SIGNALS = 16, 64  # that share one reading of the singular vectors, where there are many signals
+CACHED = 2**21  # bytes of singular vectors that are read from a cache
 
 
 @SOLVERS.register(
@@ -132,14 +135,15 @@ def vamp(
     odds_of: list[tuple[Rows, FloatArray]] = []
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        factors = _factors(*batch.form.svd)
+        factors = _factors_of(batch.form)
         signals = _signals(batch.Y.astype(np.float64), factors, batch.noise, learn)
         state = _start(signals, factors)
         odds = np.zeros(batch.X.shape)
         spent, done = np.zeros(len(batch.Y), dtype=np.int64), signals.scale == 0.0
 
         def advance(start: int, stop: int) -> None:
-            size = LARGE_GROUP if len(spent) >= MANY_SIGNALS else GROUP
+            most = LARGE_GROUP if len(spent) >= MANY_SIGNALS or factors.V.nbytes > CACHED else GROUP
+            size = min(most, GROUP * max(1, len(spent) // (GROUP * threads_in_use())))
             arguments = (factors, signals, state, stop - start, tol, damping, learn, batch.X, odds, spent, done)
             over_slices(_vamp_rows, -(-len(spent) // size), size, *arguments)
 
@@ -193,6 +197,16 @@ class _State(NamedTuple):
     given_up: NDArray[np.bool_]  # (N,)
 
 
+# Of a form of Φ, for as long as that is in use: a factorisation takes as long as some signals.
+_kept: WeakKeyDictionary[Form, _Factors] = WeakKeyDictionary()
+
+
+def _factors_of(form: Form) -> _Factors:
+    if form not in _kept:
+        _kept[form] = _factors(*form.svd)
+    return _kept[form]
+
+
 def _factors(U: FloatArray, s: FloatArray, Vt: FloatArray) -> _Factors:
     return _Factors(np.ascontiguousarray(U), s, _tiles(Vt.T), _tiles(Vt), U.shape[0], Vt.shape[1])
 
@@ -200,10 +214,11 @@ def _factors(U: FloatArray, s: FloatArray, Vt: FloatArray) -> _Factors:
 def _tiles(matrix: FloatArray) -> FloatArray:
     """Return the columns in groups of COLUMN_TILE, (groups, rows, COLUMN_TILE), with zeros behind the last one."""
     rows, columns = matrix.shape
-    groups = -(-columns // COLUMN_TILE)
-    padded = np.zeros((rows, groups * COLUMN_TILE))
-    padded[:, :columns] = matrix
-    return np.ascontiguousarray(padded.reshape(rows, groups, COLUMN_TILE).swapaxes(0, 1))
+    tiles = np.zeros((-(-columns // COLUMN_TILE), rows, COLUMN_TILE))
+    for number, tile in enumerate(tiles):
+        some = matrix[:, number * COLUMN_TILE : (number + 1) * COLUMN_TILE]
+        tile[:, : some.shape[1]] = some
+    return tiles
 
 
 def _signals(Y: FloatArray, factors: _Factors, noise: float, learn: bool) -> _Signals:

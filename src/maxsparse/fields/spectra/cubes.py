@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,23 +134,35 @@ def unmix_cube(
     target.mkdir(parents=True, exist_ok=True)
     height, width, _ = given.shape
     shape = (height, width, len(library))
-    abundance = np.lib.format.open_memmap(target / "abundance.npy", mode="w+", dtype=np.float32, shape=shape)
-    confidence = np.lib.format.open_memmap(target / "confidence.npy", mode="w+", dtype=np.float32, shape=shape[:2])
     rows = max(1, check_integer(block, "block", low=1) // width)
     bad = None if bad_bands is None else np.asarray(list(bad_bands), dtype=int)
     work = _Work(library, axis, bad, {"budget": "normal", **options})
     starts = range(0, height, rows)
     blocks = (np.array(given[start : start + rows], dtype=np.float64) for start in starts)
     answers = map(work, blocks) if scheduler is None else _on_workers(scheduler, work, blocks)
-    for start, (found, sure) in zip(track(starts, "unmix", progress), answers, strict=True):
-        abundance[start : start + rows], confidence[start : start + rows] = found, sure
-    abundance.flush()
-    confidence.flush()
+    paths = target / "abundance.npy", target / "confidence.npy"
+    with _new_map(paths[0], shape) as abundance, _new_map(paths[1], shape[:2]) as confidence:
+        for start, (found, sure) in zip(track(starts, "unmix", progress), answers, strict=True):
+            abundance[start : start + rows], confidence[start : start + rows] = found, sure
     with atomic_write(target / "names.txt") as stream:
         stream.write("\n".join(library.names).encode())
-    maps = CubeMaps(abundance, confidence, library.names)
+    maps = CubeMaps(*(np.load(path, mmap_mode="r") for path in paths), library.names)
     write_cube_report(maps, target)
     return maps
+
+
+@contextmanager
+def _new_map(path: Path, shape: tuple[int, ...]) -> Iterator[NDArray[np.float32]]:
+    """Yield an array on disk to write to; the file gets its name when all is written, so that none is half done."""
+    with atomic_write(path) as stream:
+        about = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, about)
+        stream.truncate(stream.tell() + 4 * int(np.prod(shape)))
+        stream.flush()
+        written = np.lib.format.open_memmap(stream.name, mode="r+")
+        yield written
+        written.flush()
+        del written
 
 
 @dataclass(frozen=True, eq=False)
