@@ -1,4 +1,4 @@
-"""Kill -9 at random moments of training, recover and reproduce: each resumes, with byte-identical results.
+"""Kill -9 at random moments of training, recover, unmix and reproduce: each ends, with byte-identical results.
 
     python benchmarks/faults.py --kills 50
 
@@ -58,7 +58,40 @@ def reproduce(folder):
     experiments.run("data-size", preset="smoke", output=folder)
 
 
-JOBS = {"fit": fit, "recover": recover, "reproduce": reproduce}
+def recover_noisy(folder):
+    """Recover noisy signals from a file to a file, at a level that is given."""
+    Phi = ms.dictionaries.decaying(16, 60, rng=0)
+    Y = ms.signals.sample(Phi, 400, sparsity=(1, 4), noise=0.002, rng=1)[1]
+    model = ms.SparseRecoverer(Phi, noise=0.002, budget="fast", n_threads=1)
+    streaming.recover(model, Y, folder / "X.npz", chunk=40)
+
+
+def unmix(folder):
+    """Unmix the pixels of an image, to maps and a report; it begins again after a kill."""
+    from maxsparse.fields.spectra import Spectra, unmix_cube
+
+    rng, axis = np.random.default_rng(0), np.linspace(0.4, 2.4, 40)
+    centers = rng.uniform(0.5, 2.3, (12, 3))
+    library = Spectra(np.exp(-(((axis - centers[:, :, None]) / 0.15) ** 2)).sum(axis=1) + 0.2, axis)
+    shares = rng.dirichlet(np.ones(2), (8, 6)) @ library.values[[1, 7]]
+    cube = shares + 0.002 * rng.standard_normal(shares.shape)
+    unmix_cube(library, cube, folder, noise=0.002, block=6, budget="fast")
+
+
+def reproduce_day(folder):
+    """Run part of an experiment as the preset `day` sets it."""
+    experiments.run("noise", preset="day", methods=["omp", "sbl"], seeds=[0], output=folder)
+
+
+JOBS = {
+    "fit": fit,
+    "recover": recover,
+    "recover, noise": recover_noisy,
+    "unmix": unmix,
+    "reproduce": reproduce,
+    "reproduce, day": reproduce_day,
+}
+WHOLE = ("recover", "recover, noise", "unmix")  # jobs whose files are whole or not there, whenever they are killed
 
 
 def attempt(job, folder, seconds=None):
@@ -128,6 +161,10 @@ def torture(job, kills, rng, base):
                 break
             in_a_row += 1
             killed += 1
+            left = {name: content for name, content in files(folder).items() if name in expected}
+            broken = [name for name, content in left.items() if job in WHOLE and content != expected[name]]
+            if broken:
+                raise AssertionError(f"{job}: {broken} are broken after a kill")
         attempt(job, folder)
         ended += 1
         found = files(folder)
@@ -147,7 +184,8 @@ def main():
     parser.add_argument("--seed", type=int, default=40)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    figures = {}
+    known = json.loads(options.results.read_text())["jobs"] if options.results.exists() else {}
+    figures = {job: known[job] for job in JOBS if job in known and job not in options.jobs}
     with tempfile.TemporaryDirectory() as base:
         for job in options.jobs:
             rng = np.random.default_rng([options.seed, list(JOBS).index(job)])

@@ -180,3 +180,16 @@ def test_without_rawpy_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rawpy", None)
     with pytest.raises(ImportError, match=r"reading .dng files needs rawpy: pip install 'maxsparse\[raw\]'"):
         read_image(tmp_path / "shot.dng")
+
+
+def test_damaged_tags_state_no_exposure(tmp_path):
+    pytest.importorskip("PIL")
+    path = tmp_path / "shot.dng"
+    write_dng(path, np.full((16, 16), 1000.0))
+    assert exposures([path]) is not None
+    whole = path.read_bytes()
+    for end in range(8, 300, 7):  # in the middle of an entry
+        path.write_bytes(whole[:end])
+        assert exposures([path]) is None or end > 8 + 2 + 12 * 15
+    path.write_bytes(whole.replace(struct.pack("<II", 1, 50), struct.pack("<II", 0, 0)))
+    assert exposures([path]) is None

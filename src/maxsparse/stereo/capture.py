@@ -44,7 +44,10 @@ def exposures(paths: Sequence[Path]) -> NDArray[np.float64] | None:
             return None
         speed = tags.get(SPEED) or 100.0
         speed = speed[0] if isinstance(speed, tuple) else speed
-        found.append(float(tags[TIME]) * float(speed) / float(tags.get(APERTURE) or 1.0) ** 2)
+        try:
+            found.append(float(tags[TIME]) * float(speed) / float(tags.get(APERTURE) or 1.0) ** 2)
+        except (TypeError, ValueError, ArithmeticError):  # damaged tags hold anything
+            return None
     values = np.array(found)
     return values / np.median(values) if (values > 0).all() and np.isfinite(values).all() else None
 
@@ -156,7 +159,7 @@ class Alignment:
 def _exif(path: Path) -> dict[int, Any]:
     """Return the EXIF tags of a file, none if it has none."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ModuleNotFoundError:  # OpenCV reads most photographs without it
         return {}
     try:
@@ -168,5 +171,5 @@ def _exif(path: Path) -> dict[int, Any]:
         with Image.open(path) as stored:
             held = stored.getexif()
             return dict(held) | dict(held.get_ifd(EXIF))
-    except (OSError, SyntaxError, ValueError, KeyError, UnidentifiedImageError):
+    except Exception:  # Pillow raises anything for damaged tags, struct.error among others
         return {}
