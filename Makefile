@@ -59,7 +59,7 @@ test: lint
 
 test-long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m long
-	@$(BIN)/python -m pytest tests/trust/test_properties.py --hypothesis-profile=long
+	@$(BIN)/python -m pytest tests/trust/test_properties.py tests/trust/test_recoverer_properties.py --hypothesis-profile=long
 
 coverage: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n 2 -m "not long" --cov --cov-report=

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from maxsparse import __version__
+from maxsparse._core.progress import clear
 from maxsparse.cli.bench import bench
 from maxsparse.cli.demo import demo
 from maxsparse.cli.directions import directions
@@ -73,6 +74,7 @@ def main() -> None:
     try:
         app(prog_name="maxsparse")
     except (ValueError, OSError, ImportError, MemoryError) as error:
+        clear()
         typer.secho(f"maxsparse: {_words(error)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
@@ -87,6 +89,7 @@ def main() -> None:
 
 
 def _end_interrupted() -> None:
+    clear()
     typer.secho("maxsparse: interrupted", err=True, fg="red")
     sys.exit(1)
 

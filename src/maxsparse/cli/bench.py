@@ -63,7 +63,8 @@ def bench(
         f"{dictionary}: {Phi.shape[0]} measurements × {Phi.shape[1]} atoms. Share of {signals} signals per number d of "
         f"nonzeros\nwhose support is exactly right; all methods but {OURS} are given d. The first run compiles.\n"
     )
-    done = print_table(curves, max(len(OURS), *(len(f"{name}, whitened") for name in [*names, ""])), counts)
+    width = max(len(OURS), *(len(f"{name}, whitened") for name in [*names, ""]))
+    done = print_table(curves, width, counts)
     say_what_is_missing(done, signals)
 
 

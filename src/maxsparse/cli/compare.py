@@ -14,6 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from maxsparse import signals
+from maxsparse._core.progress import countdown
 from maxsparse._core.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def measure(
     counts = list(sparsities)
     curve, method = Curve(label, [], [], [], [], 0, []), make(Phi)
     part = _part(Phi) if Phi.size >= LARGE and seconds < math.inf else Phi
-    hardest = min(max(counts), len(part))
-    make(part)(signals.sample(part, 1, sparsity=hardest, rng=seed)[1], hardest)  # compile before timing
+    hardest, on_part = min(max(counts), len(part)), method if part is Phi else make(part)
+    on_part(signals.sample(part, 1, sparsity=hardest, rng=seed)[1], hardest)  # compile before timing
     false, left_out, took, end = 0, "", 0.0, time.perf_counter() + seconds
     for i, d in enumerate(counts):
         left = end - time.perf_counter()
-        took = max(took, _expected_seconds(make, part, d, Phi.shape, seed)) if part is not Phi else GROWTH * took
+        took = GROWTH * took if part is Phi else max(took, _expected_seconds(on_part, part, d, Phi.shape, seed))
         if took > left:
             left_out = f"{label} from {d} nonzeros on (about {took:.2g} s a signal)"
             break
@@ -107,20 +108,28 @@ def _part(Phi: FloatArray) -> FloatArray:
     return part[:, np.linalg.norm(part, axis=0) > 0]
 
 
-def _expected_seconds(make: Maker, part: FloatArray, d: int, shape: tuple[int, ...], seed: int) -> float:
+def _expected_seconds(method: Method, part: FloatArray, d: int, shape: tuple[int, ...], seed: int) -> float:
     """Time of one signal of a dictionary of this shape, from a part of it; most methods take O(n²m)."""
     (n, m), (n_part, m_part) = shape, part.shape
     larger: float = (n / n_part) ** 2 * (m / m_part)
     d = max(1, round(d * n_part / n))
-    method, Y = make(part), signals.sample(part, 2, sparsity=d, rng=seed)[1]
+    Y = signals.sample(part, 2, sparsity=d, rng=seed)[1]
     begun = time.perf_counter()
     method(Y, d)
     return larger * (time.perf_counter() - begun) / len(Y)
 
 
 def warm_up(model: SparseRecoverer) -> None:
-    """Compile every part of the recovery; signals without a sparse solution also reach the search."""
-    n = np.shape(model.Phi)[0]
+    """Compile every part of the recovery; signals without a sparse solution also reach the search.
+
+    What is computed from a large Φ once is computed, with a signal that takes little time: the rest was compiled for a
+    part of it.
+    """
+    Phi = np.asarray(model.Phi)
+    if Phi.size >= LARGE:
+        model.recover(Phi.T[:1])
+        return
+    n = len(Phi)
     copy.copy(model).set_params(budget=2).recover(np.random.default_rng(0).standard_normal((2, n)))
 
 
@@ -136,8 +145,7 @@ def compare(
 
     def ours(Phi: FloatArray) -> Method:
         model = SparseRecoverer(Phi)
-        if Phi.size < LARGE:
-            warm_up(model)
+        warm_up(model)
         return lambda Y, d: model.recover(Y)
 
     methods = [
@@ -149,7 +157,8 @@ def compare(
     reserved = seconds / 3
     for i, (label, make) in enumerate(methods):
         share = max(seconds, 0.0) / (len(methods) - i) if label != OURS else max(seconds, reserved)
-        curve = measure(label, make, Phi, sparsities, N, seed, share)
+        with countdown(share, label, True):
+            curve = measure(label, make, Phi, sparsities, N, seed, share)
         yield curve
         seconds -= curve.seconds
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from maxsparse._core.progress import countdown
 from maxsparse.cli.arguments import Json, is_model, open_model, read_dictionary
-from maxsparse.cli.compare import LARGE, OURS, Curve, Method, measure, say_what_is_missing, warm_up
+from maxsparse.cli.compare import OURS, Curve, Method, measure, say_what_is_missing, warm_up
 from maxsparse.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def info(
         lines += [f"{name:19} {value}" for name, value in about.items()]
     from maxsparse import theory
 
-    description = theory.describe(Phi, rng=SEED)
+    description = theory.describe(Phi, rng=SEED, progress=True)
     figures |= _figures(description) | {"dtype": str(np.asarray(Phi).dtype)}
     lines.append(str(description))
     n, m = description.shape
@@ -78,11 +79,11 @@ def info(
 
         def recovery(part: FloatArray) -> Method:
             used = model if part is matrix else SparseRecoverer(part)
-            if part.size < LARGE:
-                warm_up(used)
+            warm_up(used)
             return lambda Y, d: used.recover(Y)
 
-        curve = measure(OURS, recovery, matrix, sparsities, signals, SEED, seconds)
+        with countdown(seconds, "trial", True):
+            curve = measure(OURS, recovery, matrix, sparsities, signals, SEED, seconds)
         figures["trial"] = _trial(curve)
         if not as_json:
             _print_trial(curve, signals)

@@ -12,6 +12,8 @@ from scipy.sparse import csr_array
 Matrix = NDArray[np.float64]
 Support = NDArray[np.intp]
 CANDIDATES = 60  # most promising atoms tried in a greedy step or a swap
+PAIRS_AT_ONCE = 200  # rows of the matrix: larger temporary arrays take longer to get than to fill
+MANY_STARTS, FEW_STARTS = 200, 40  # of the search, from single atoms; few for more than MOST_ATOMS atoms
 POLISHED = 4  # subsets of the search improved by swaps
 MOST_ATOMS = 1500  # for more, bounds from eigenvalues of the whole Gram matrix take minutes
 SHRUNK = 3e9  # work that finding the best ρ may take, in m³
@@ -32,7 +34,8 @@ def _search_largest(M: Matrix, k: int, trials: int, rng: np.random.Generator) ->
     m = len(M)
     if k == m:
         return float(np.linalg.eigvalsh(M)[-1]), np.arange(m)
-    starts = np.zeros((trials + min(m, 200), m))
+    trials, single = (trials, MANY_STARTS) if m <= MOST_ATOMS else (min(trials, FEW_STARTS), FEW_STARTS)
+    starts = np.zeros((trials + min(m, single), m))
     for row in starts[:trials]:
         row[rng.choice(m, k, replace=False)] = rng.standard_normal(k)
     atoms = rng.permutation(m)[: len(starts) - trials]  # from one atom: its k nearest
@@ -64,16 +67,27 @@ def _truncated_power(M: Matrix, k: int, X: Matrix, iterations: int = 25) -> Supp
 
 def _greedy(M: Matrix, k: int) -> Support:
     """Grow a subset from the pair with the largest eigenvalue, by the atom that raises it most."""
-    d = np.diag(M)
-    pair = (d[:, None] + d) / 2 + np.sqrt(((d[:, None] - d) / 2) ** 2 + M**2)
-    np.fill_diagonal(pair, -math.inf)
-    first = int(d.argmax()) if k == 1 else int(pair.argmax())
-    support = np.array([first] if k == 1 else [first // len(M), first % len(M)], dtype=np.intp)
+    support = np.array([np.diag(M).argmax()] if k == 1 else _largest_pair(M), dtype=np.intp)
     while support.size < k:
         new = _promising(M, support, support)
         trials = np.column_stack([np.broadcast_to(support, (new.size, support.size)), new])
         support = trials[_block_eigenvalues(M, trials).argmax()]
     return support
+
+
+def _largest_pair(M: Matrix) -> tuple[int, int]:
+    """Return the pair of atoms with the largest eigenvalue, the first one among equals."""
+    d = np.diag(M)
+    best, pair = -math.inf, (0, 1)
+    for first in range(0, len(M), PAIRS_AT_ONCE):
+        some = np.arange(first, min(len(M), first + PAIRS_AT_ONCE))
+        own = d[some, None]
+        values = (own + d) / 2 + np.sqrt(((own - d) / 2) ** 2 + M[some] ** 2)
+        values[some - first, some] = -math.inf
+        at = int(values.argmax())
+        if values.flat[at] > best:
+            best, pair = float(values.flat[at]), (first + at // len(M), at % len(M))
+    return pair
 
 
 def _swap(M: Matrix, support: Support) -> tuple[float, Support]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.progress import track
 from maxsparse._core.validation import (
     FloatArray,
     RandomState,
@@ -111,7 +114,9 @@ class Description:
         return f"{first}; OMP or ℓ1 up to {most} nonzeros, for more use maxsparse.SparseRecoverer, sbl or exact"
 
 
-def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng: RandomState = 0) -> Description:
+def describe(
+    Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng: RandomState = 0, progress: bool = False
+) -> Description:
     r"""Measure how well sparse signals can be recovered with a dictionary, and by which methods.
 
     Parameters
@@ -124,6 +129,8 @@ def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng:
         Random supports per sparsity.
     rng : int, numpy.random.Generator or None, default=0
         Seed of the samples.
+    progress : bool, default=False
+        Show a progress bar on a terminal if it takes more than two seconds.
 
     Returns
     -------
@@ -160,27 +167,37 @@ def describe(Phi: ArrayLike, *, max_sparsity: int = 10, samples: int = 200, rng:
     n, m = matrix.shape
     most = min(check_integer(max_sparsity, "max_sparsity", low=1), max(1, m - 1), n)
     unit = matrix / np.linalg.norm(matrix, axis=0)
-    W, D = precondition(unit)
-    white = W @ unit * D
-    sigma = np.linalg.svd(unit, compute_uv=False)
+    white = np.empty((0, m))
+    found: dict[str, Any] = {}
+
+    def whiten() -> FloatArray:
+        nonlocal white
+        W, D = precondition(unit)
+        white = W @ unit * D
+        return white
+
+    def constant(matrix: FloatArray) -> RipConstant:
+        return rip_constant(matrix, min(3, m), limit=ENUMERATED, rng=generator)
+
+    steps: list[tuple[str, Callable[[], Any]]] = [
+        ("sigma", lambda: np.linalg.svd(unit, compute_uv=False)),
+        ("white", whiten),
+        ("duplicates", lambda: duplicate_atoms(matrix)),
+        ("coherence", lambda: coherence(unit)),
+        ("whitened_coherence", lambda: coherence(white)),
+        ("delta", lambda: constant(unit)),
+        ("spark", lambda: spark(unit, limit=200_000)),
+        ("whitened_delta", lambda: constant(white)),
+        ("guaranteed", lambda: _guaranteed(unit)),
+        ("guaranteed_iht", lambda: _guaranteed_iht(unit, found["delta"], generator)),
+        ("plain", lambda: _forecast(unit, most, samples, generator)),
+        ("whitened", lambda: _forecast(white, most, samples, generator)),
+    ]
+    for name, step in track(steps, "describe", progress):
+        found[name] = step()
+    sigma, _ = found.pop("sigma"), found.pop("white")
     rank = int((sigma > max(n, m) * np.finfo(np.float64).eps * sigma[0]).sum())
-    order = min(3, m)
-    delta = rip_constant(unit, order, limit=ENUMERATED, rng=generator)
-    return Description(
-        (n, m),
-        rank,
-        float(sigma[0] / sigma[rank - 1]),
-        duplicate_atoms(matrix),
-        coherence(unit),
-        coherence(white),
-        spark(unit, limit=200_000),
-        delta,
-        rip_constant(white, order, limit=ENUMERATED, rng=generator),
-        _guaranteed(unit),
-        _guaranteed_iht(unit, delta, generator),
-        _forecast(unit, most, samples, generator),
-        _forecast(white, most, samples, generator),
-    )
+    return Description(shape=(n, m), rank=rank, condition=float(sigma[0] / sigma[rank - 1]), **found)
 
 
 def _guaranteed(unit: FloatArray) -> int:
