@@ -254,3 +254,18 @@ def test_completion_knows_commands_and_methods():
 
     assert set(complete("maxsparse re")) == {"recover", "reproduce"}
     assert set(complete("maxsparse solve --method subs")) == {"subspace_pursuit"}
+
+
+def test_atoms_of_very_different_lengths_and_answers_without_confidence_are_warned_about(command, tmp_path):
+    Phi = ms.dictionaries.gaussian(10, 30, rng=0)
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "Y.npy", rng.standard_normal((5, 10)))  # nothing sparse explains these
+    np.save(tmp_path / "Phi.npy", Phi)
+    done = command("recover", tmp_path / "Phi.npy", tmp_path / "Y.npy", "-o", tmp_path / "X.npz", "--budget", "fast")
+    assert done.returncode == 0
+    assert " of 5 answers are more likely wrong than right" in done.stderr
+    assert "mean confidence: 0." in done.stderr
+    assert "lengths" not in done.stderr
+    np.save(tmp_path / "Phi.npy", Phi * np.where(np.arange(30) == 7, 1e-3, 1.0))
+    done = command("recover", tmp_path / "Phi.npy", tmp_path / "Y.npy", "-o", tmp_path / "X.npz", "--budget", "fast")
+    assert done.stderr.count("warning: atoms have lengths from 0.001 to 1") == 1

@@ -18,6 +18,7 @@ from maxsparse.cli.directions import directions
 from maxsparse.cli.export import export
 from maxsparse.cli.fit import fit
 from maxsparse.cli.info import info
+from maxsparse.cli.printing import say_warning
 from maxsparse.cli.recover import recover, solve
 from maxsparse.cli.reproduce import reproduce
 from maxsparse.cli.sources import sources
@@ -116,4 +117,4 @@ def _words(error: Exception) -> str:
 
 def _say_warning(message: Any, *rest: Any, **more: Any) -> None:
     """Print a warning in one line, without its source code."""
-    typer.secho(f"maxsparse: warning: {message}", err=True, fg="yellow")
+    say_warning(str(message))

@@ -7,11 +7,13 @@ import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ __all__ = [
     "read_dictionary",
 ]
 
+UNEQUAL = 100.0  # ratio of the lengths of atoms that deserves a warning
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 
 
@@ -59,7 +62,22 @@ def read_dictionary(path: Path, key: str | None = None) -> Any:
         return open_model(path).Phi
     from maxsparse.dictionaries import load
 
-    return load(path, key)
+    Phi = load(path, key)
+    _warn_of_lengths(Phi)
+    return Phi
+
+
+def _warn_of_lengths(Phi: Any) -> None:
+    """Say where atoms have very different lengths, by which many methods choose."""
+    from maxsparse._core.cosines import column_norms
+
+    norms = column_norms(np.asarray(Phi))
+    if norms.size and norms.max() > UNEQUAL * norms.min():
+        warnings.warn(
+            f"atoms have lengths from {norms.min():.3g} to {norms.max():.3g}: methods prefer long ones, and coefficients "
+            "of short ones are large. Scale the atoms to length 1 unless this is meant",
+            stacklevel=1,  # the same place for all commands, so that it is said once
+        )
 
 
 def open_model(path: Path, key: str | None = None) -> SparseRecoverer:

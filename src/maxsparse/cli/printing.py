@@ -11,7 +11,9 @@ import typer
 if TYPE_CHECKING:
     from maxsparse.streaming import Summary
 
-__all__ = ["print_json", "say", "say_summary"]
+__all__ = ["print_json", "say", "say_summary", "say_warning"]
+
+UNSURE_SHARE = 0.1  # of answers without confidence, from which it is worth a warning
 
 
 def say(text: str) -> None:
@@ -52,12 +54,24 @@ def say_summary(summary: Summary, output: str, *, as_json: bool, certifies: bool
     if certifies:
         lines.append(f"certified to be the sparsest: {summary.certified:,} ({summary.certified / N:.2%})")
     lines.append(f"converged: {summary.converged:,} ({summary.converged / N:.2%})")
+    if not math.isnan(summary.mean_confidence) and summary.certified < summary.signals:
+        lines.append(f"mean confidence: {summary.mean_confidence:.2f}, below 0.5 in {summary.unsure:,}")
     common = sorted(summary.nonzeros, key=lambda k: -summary.nonzeros[k])[:6]
     lines.append("nonzeros: " + ", ".join(f"{k} in {summary.nonzeros[k] / N:.1%}" for k in sorted(common)))
     lines.append(f"largest residual: {summary.largest_residual:.2e}")
     if summary.bad:
         lines.append(f"no answer, because of NaN or infinite numbers: {summary.bad:,}")
     say("\n".join([f"{output}", *(f"  {line}" for line in lines)]))
+    if summary.unsure > UNSURE_SHARE * N:
+        say_warning(
+            f"{summary.unsure:,} of {summary.signals:,} answers are more likely wrong than right: too many nonzeros or "
+            "too much noise for this dictionary. The column confidence tells which; --budget thorough searches longer"
+        )
+
+
+def say_warning(text: str) -> None:
+    """Print a warning in one line."""
+    typer.secho(f"maxsparse: warning: {text}", err=True, fg="yellow")
 
 
 def _duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -25,6 +26,8 @@ from maxsparse.streaming.writers import WRITERS, check_format
 __all__ = ["Summary", "recover", "run", "solve"]
 
 CHUNK_BYTES = 32 * 2**20  # of the coefficients of one chunk
+LARGE, CHUNK_ENTRIES = 20_000, 40_000_000  # entries of a large Φ, and of all Φ of a chunk: less than a minute is lost
+UNSURE = 0.5  # confidence below which an answer is more likely wrong than right
 Task = tuple[int, int, NDArray[Any]]  # number of the chunk, of its first signal, and its signals
 Runner = Callable[[Work, Iterable[Task], str, bool], Iterator[tuple[int, Chunk]]]
 
@@ -40,6 +43,10 @@ class Summary:
         Number of signals by number of nonzeros.
     certified, converged, bad : int
         Number of signals whose answer is certified to be the sparsest, that converged, that could not be read.
+    unsure : int
+        Number of answers of a recoverer that are more likely wrong than right, by their confidence.
+    mean_confidence : float
+        Over all answers of a recoverer; NaN for other methods.
     largest_residual : float
         The largest ‖y − Φx‖₂.
     seconds : float
@@ -54,9 +61,14 @@ class Summary:
     certified: int = 0
     converged: int = 0
     bad: int = 0
+    unsure: int = 0
+    mean_confidence: float = math.nan
     largest_residual: float = 0.0
     seconds: float = 0.0
     resumed: int = 0
+
+    def __post_init__(self) -> None:
+        self._confidence, self._judged = 0.0, 0
 
     def take(self, chunk: Chunk) -> None:
         """Add a chunk."""
@@ -64,6 +76,12 @@ class Summary:
             self.nonzeros[int(k)] = self.nonzeros.get(int(k), 0) + int(count)
         self.certified += int(chunk.columns["certified"].sum())
         self.converged += int(chunk.columns["converged"].sum())
+        confidence = chunk.columns.get("confidence", np.zeros(0))
+        confidence = confidence[~np.isnan(confidence)]
+        self._confidence += float(confidence.sum())
+        self._judged += confidence.size
+        self.unsure += int(np.count_nonzero(confidence < UNSURE))
+        self.mean_confidence = self._confidence / self._judged if self._judged else math.nan
         residual = chunk.columns["residual"]
         self.bad += int(np.isnan(residual).sum())
         self.largest_residual = max(self.largest_residual, float(np.nanmax(residual, initial=0.0)))
@@ -168,7 +186,7 @@ def run(
     Y, output
         As for :func:`recover`.
     chunk : int or None, default=None
-        Signals per chunk; None for 32 MB of coefficients.
+        Signals per chunk; None for 32 MB of coefficients, less for a large Φ, whose signals take long.
     fresh : bool, default=False
         Start over instead of resuming an interrupted run.
     skip_bad : bool, default=False
@@ -193,7 +211,7 @@ def run(
     n, m = work.shape
     check_width(source.shape, (n, m), source.name)
     N = source.shape[0]
-    size = max(1, CHUNK_BYTES // (8 * m)) if chunk is None else check_integer(chunk, "chunk", low=1)
+    size = _usual_chunk(n, m) if chunk is None else check_integer(chunk, "chunk", low=1)
     depends = {**work.identity, "input": source.identity, "signals": N, "chunk": size, "skip bad": skip_bad}
     summary = Summary(N, m)
     with _parts(target, depends, max(1, -(-N // size)), fresh) as parts:
@@ -210,6 +228,12 @@ def run(
         parts.remove()
     summary.seconds = round(time.monotonic() - begun, 3)
     return summary
+
+
+def _usual_chunk(n: int, m: int) -> int:
+    """Return how many signals are recovered at a time: as many as fit, fewer where each takes long."""
+    most = CHUNK_BYTES // (8 * m)
+    return max(1, most if n * m <= LARGE else min(most, CHUNK_ENTRIES // (n * m)))
 
 
 def _parts(target: Path, depends: dict[str, Any], count: int, fresh: bool) -> Parts:
