@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "results" / "spectra.json"
 DATA = Path(os.environ.get("MAXSPARSE_DATA", "")) / "usgs_1995.npz"
 SEED = 20_261_117
 COUNTS, LEAST, SEEN = (2, 4, 6, 8), 0.05, 0.01
-MIXTURES = {30: 32, 40: 24, 50: 12, 60: 12}  # by SNR: easy cells need fewer
+MIXTURES = {30: 64, 40: 32, 50: 16, 60: 16}  # by SNR: easy cells need fewer
 DISTORTED = {"none": {}, "shift": {"shift": True}, "gain": {"gain": 1}, "both": {"shift": True, "gain": 1}}
 
 
@@ -82,7 +82,7 @@ def cell(library, k, snr, N, distortion="none"):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["pruned", "all", "distorted"])
-    parser.add_argument("--mixtures", type=int, default=None, help="a cell; 12 to 32 unless given")
+    parser.add_argument("--mixtures", type=int, default=None, help="a cell; 16 to 64 unless given")
     arguments = parser.parse_args()
     if not DATA.is_file():
         raise SystemExit("usgs_1995.npz is not here; set MAXSPARSE_DATA to the folder that holds it")
@@ -92,7 +92,7 @@ def main():
     pruned = spectra.Spectra(whole.values[kept], whole.wavelength, [whole.names[j] for j in kept])
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     N = {snr: arguments.mixtures or count for snr, count in MIXTURES.items()}
-    few = arguments.mixtures or 8
+    few = arguments.mixtures or 16
     plans = {
         "pruned": [(pruned, k, snr, N[snr], "none") for k in COUNTS for snr in MIXTURES],
         "all": [(whole, k, snr, N[snr], "none") for k in COUNTS for snr in MIXTURES],

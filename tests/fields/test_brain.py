@@ -50,11 +50,11 @@ def test_weighting_and_whitening_are_those_of_mne(head, evoked, loose, depth, pc
     _, gain, info, whitener, weighting, _ = mxne_inverse._prepare_gain(
         forward, marked.info, noise_cov, pca, depth, loose, None
     )
-    assert own.G.shape[0] == len(info["ch_names"]) - (1 if pca else 0)
+    assert own.head.gain.G.shape[0] == len(info["ch_names"]) - (1 if pca else 0)
     heard = gain.any(axis=1)
-    factor = np.linalg.norm(gain) / np.linalg.norm(own.G)  # counts rows of zeros
-    np.testing.assert_allclose(own.G[heard] * factor, gain[heard], atol=1e-10)
-    np.testing.assert_allclose(own.weighting * factor, weighting, rtol=1e-10)
+    factor = np.linalg.norm(gain) / np.linalg.norm(own.head.gain.G)  # counts rows of zeros
+    np.testing.assert_allclose(own.head.gain.G[heard] * factor, gain[heard], atol=1e-10)
+    np.testing.assert_allclose(own.head.weighting * factor, weighting, rtol=1e-10)
     picks = [marked.ch_names.index(name) for name in info["ch_names"]]
     np.testing.assert_allclose(own.M, whitener @ marked.data[picks], atol=1e-10)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from maxsparse.fields.brain import solver
+from maxsparse.fields.brain.gain import Gain
 from maxsparse.fields.brain.locate import _posterior_mean, located
 from maxsparse.fields.brain.screen import Screen
 from maxsparse.fields.brain.weigh import ONE_MORE, SLABS, weighed
@@ -33,7 +34,7 @@ def measured(G, o, places, *, sigma=0.1, T=30, rank=None, seed=1):
 @pytest.mark.parametrize("o", [1, 3])
 def test_gains_are_differences_of_log_likelihoods(o):
     G = smooth_gain(24, 30, o)
-    screen = Screen(measured(G, o, [4, 20]), G, o)
+    screen = Screen(measured(G, o, [4, 20]), Gain(G, o))
 
     def direct(S):
         A = np.concatenate([G[:, b * o : b * o + o] for b in S], axis=1) if S else np.zeros((24, 1))
@@ -49,7 +50,7 @@ def test_gains_are_differences_of_log_likelihoods(o):
 
 def test_courses_of_sources_are_counted_and_their_noise_is_white():
     G = smooth_gain(40, 50, 1)
-    screen = Screen(measured(G, 1, [5, 25, 44], sigma=0.3, T=80), G, 1)
+    screen = Screen(measured(G, 1, [5, 25, 44], sigma=0.3, T=80), Gain(G, 1))
     assert screen.r == 3
     rows, level = screen.rows([5, 25, 44], None)
     assert level == pytest.approx(0.3, rel=0.05)
@@ -73,7 +74,7 @@ def test_probabilities_are_those_of_gaussians():
         choices = len(list(combinations(range(50), len(S))))
         logs.append(np.logaddexp.reduce(densities) + len(S) * np.log(ONE_MORE) - np.log(choices))
     expected = np.exp(logs - np.logaddexp.reduce(logs))
-    np.testing.assert_allclose(weighed(rows, G, supports, [0, 1, 2], 50), expected, rtol=1e-6)
+    np.testing.assert_allclose(weighed(rows, G, supports, 1, 50), expected, rtol=1e-6)
 
 
 def test_posterior_mean_is_a_ridge_regression():
@@ -94,10 +95,9 @@ def test_the_answer_is_the_most_probable_of_all_sets(o):
         G = smooth_gain(16, 9, o, seed)
         M = measured(G, o, [2, 6], sigma=0.6, seed=seed)
         found = located(M, G, o)
-        rows, _ = Screen(M, G, o).rows(found.places.tolist(), None)
+        rows, _ = Screen(M, Gain(G, o)).rows(found.places.tolist(), None)
         sets = [S for k in range(4) for S in combinations(range(9), k)]
-        columns = [np.array([b * o + i for b in S for i in range(o)], dtype=int) for S in sets]
-        every = weighed(rows, G, columns, [len(S) for S in sets], 9)
+        every = weighed(rows, G, [np.array(S, dtype=int) for S in sets], o, 9)
         right += sets[int(np.argmax(every))] == tuple(found.places)
         inclusion = np.array([sum(p for p, S in zip(every, sets, strict=True) if b in S) for b in range(9)])
         certain.append(np.abs(inclusion - found.inclusion).max())
@@ -159,7 +159,7 @@ def test_edges():
 @pytest.mark.parametrize("o", [1, 3])
 def test_similar_places_explain_most_of_a_field(o):
     G = smooth_gain(24, 30, o)
-    screen = Screen(measured(G, o, [4, 20]), G, o)
+    screen = Screen(measured(G, o, [4, 20]), Gain(G, o))
     X = np.random.default_rng(0).standard_normal((o, 2))
     F = G[:, 12 * o : 12 * o + o] @ X
     blocks = [G[:, b * o : b * o + o] for b in range(30)]

@@ -83,6 +83,7 @@ class Effort(NamedTuple):
     starts: int  # climbs
     expansions: int  # supports whose neighbours are counted
     steps: int  # of a chain
+    listed: float  # probability of the reported supports from which on no chain is needed
 
 
 class Out(NamedTuple):
@@ -180,6 +181,7 @@ def block_search(
     count: bool = True,
     evidence: bool = False,
     steps: int = 0,
+    listed: float = LISTED,
     seed: int = 0,
 ) -> BlockCandidates:
     """Search for the most probable sets of blocks.
@@ -214,6 +216,8 @@ def block_search(
     steps : int, default=0
         Of a Markov chain that finds the probabilities where they are spread over more supports than are listed, at 1
         atom: M atoms get one M-th. 0: none.
+    listed : float, default=0.95
+        Probability of the supports that are listed; the chain is run where it is less.
     seed : int, default=0
 
     Returns
@@ -252,7 +256,7 @@ def block_search(
         np.full((N, DRAWN if chain else 0), -1),
         np.zeros((N, DRAWN if chain else 0, min(longest, WIDEST)), np.int32),
     )
-    effort = Effort(starts, EXPANSIONS if count else 0, int(np.clip(steps // M, *STEPS)) if chain else 0)
+    effort = Effort(starts, EXPANSIONS if count else 0, int(np.clip(steps // M, *STEPS)) if chain else 0, listed)
     over_slices(_search_rows, N, shared, signals, effort, np.uint64(seed), out)
     order = np.argsort(-out.value, axis=1, kind="stable")
     if not count:
@@ -303,7 +307,7 @@ def _search_rows(
         if effort.expansions > 0:
             slab, evidence = out.level[row, 1], out.evidence[row]
             average(room, p, blocks, shared.grid, slab, effort.expansions, out.mean[row], evidence)
-            if effort.steps > 0 and np.sum(np.exp(mass.best.value[: mass.best.filled[0]])) < LISTED:
+            if effort.steps > 0 and np.sum(np.exp(mass.best.value[: mass.best.filled[0]])) < effort.listed:
                 drawn = out.drawn_size[row], out.drawn[row]
                 wander(room, p, blocks, shared.chain, slab, here, keys, state, out.mean[row], drawn)
             _write(mass.best, out, row)

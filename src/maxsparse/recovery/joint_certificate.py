@@ -20,7 +20,7 @@ from maxsparse._core.prepared import Prepared
 from maxsparse.recovery.certificate import CHANCE, LARGEST_DENOMINATOR, MARGIN, PROPORTION
 from maxsparse.recovery.refit import CANCELLATION, SLACK
 
-__all__ = ["block_spark", "certify_joint", "joint_tolerance"]
+__all__ = ["block_spark", "certify_joint", "joint_tolerance", "largest_tolerance"]
 
 COHERENT = 1e-4  # of the largest singular value of the coefficients: what is below does not count in their rank
 PHASES = 24  # a phase at one of so many even steps is no accident
@@ -47,7 +47,12 @@ def joint_tolerance(Phi: NDArray[Any], Y: NDArray[Any], X: NDArray[Any], roundin
     own = float(np.linalg.norm(Y))
     used = np.flatnonzero(X.any(axis=0))
     size = own + float(np.linalg.norm(X[:, used], axis=0) @ np.linalg.norm(Phi[:, used], axis=0))
-    return SLACK * rounding * math.sqrt(Phi.shape[0]) * min(size, CANCELLATION * own)
+    return min(SLACK * rounding * math.sqrt(Phi.shape[0]) * size, float(largest_tolerance(len(Phi), own, rounding)))
+
+
+def largest_tolerance(n: int, size: Any, rounding: float) -> Any:
+    """Return the largest :func:`joint_tolerance` that any X has, for n measurements of norm `size`."""
+    return SLACK * rounding * math.sqrt(n) * CANCELLATION * size
 
 
 def certify_joint(prepared: Prepared, Y: NDArray[Any], X: NDArray[Any], rounding: float, spark: int) -> str:

@@ -37,6 +37,7 @@ MOST_FOR_SBL = 20_000_000  # n²m; beyond it SBL takes longer than the search
 RUNG_STARTS = 4  # climbs on every rung of the ladder of noise levels
 TRIED = 16  # supports, most probable first, of which one must have a non-negative fit
 CHAIN_STEPS = 15  # times atoms, of a chain over supports with signs, per set of the budget
+NEARLY_ALL = 0.995  # probability of the listed supports: less, and a thorough search visits the others
 SUSPICIOUS = 2.5  # mean square of what is left over that of the noise, above or below: another level may be right
 
 
@@ -66,12 +67,14 @@ class StructuredPipeline(ExactRoad):
         posteriors, order = [], []
         if self.noise.sigma == 0 and len(Y):
             learns = self.noise.unknown and self.structure.shape[0] >= LEAST_MEASUREMENTS
-            found, hints = self._decoded(Y, out)
-            self._without_signs(Y, found, out)
+            noisy = self._inexact(Y) if learns else np.zeros(len(Y), dtype=bool)
+            found, hints = self._decoded(Y, np.flatnonzero(~noisy), out)
+            self._without_signs(Y, found, np.flatnonzero(~found & ~noisy), out)
             rest = np.flatnonzero(~found)
             if learns and len(rest):
                 levels = self._levels(Y[rest])
-                self._decode_all(Y, rest, levels.support, hints[-1], found, out)
+                still = ~noisy[rest]
+                self._decode_all(Y, rest[still], levels.support[still], hints[-1], found, out)
                 levels, rest = levels.of(~found[rest]), rest[~found[rest]]
             elif len(rest):
                 self._search_exact(Y, hints, found, out)
@@ -113,6 +116,8 @@ class StructuredPipeline(ExactRoad):
         options: dict[str, Any] = {"learned": levels is not None}
         if self.structure.positive:
             options["steps"] = CHAIN_STEPS * min(self.budget.sets, BUDGETS["thorough"])
+            if self.budget.sets >= BUDGETS["thorough"]:
+                options["listed"] = NEARLY_ALL
         found = self._search(form, real, scores, sigma**2 / parts, suggested, **options)
         out.scores[rows], out.noise[rows] = scores[:, self._block_of_atom], sigma
         self._write_noisy(Y, Z, prepared, found, rows, out)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from maxsparse.recovery.answers import Recovery, blank
 from maxsparse.recovery.decode_joint import decode_joint, rank_aware_order
-from maxsparse.recovery.joint_certificate import block_spark, certify_joint
+from maxsparse.recovery.joint_certificate import block_spark, certify_joint, largest_tolerance
 from maxsparse.recovery.noise import Noise
 from maxsparse.recovery.pipeline import MOST_FOR_NETWORK, Pipeline
 from maxsparse.recovery.posterior import Posterior
 from maxsparse.recovery.search import BUDGETS
 from maxsparse.recovery.structured_base import CLIP, LIKELY, Structured
-from maxsparse.solvers import omp, sbl
+from maxsparse.solvers import nnls, omp, sbl
 
 __all__ = ["ExactRoad"]
 
@@ -27,10 +27,27 @@ LISTED = 4  # supports of a search that are decoded
 class ExactRoad(Structured):
     """The steps without noise."""
 
-    def _decoded(self, Y: NDArray[Any], out: Recovery) -> tuple[NDArray[np.bool_], list[NDArray[np.float64]]]:
-        """Write exact answers that a method suggests; return for which signals, and all suggestions (N, B)."""
+    def _inexact(self, Y: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which signals are proven to have no exact answer: non-negative least squares leaves too much."""
+        none = np.zeros(len(Y), dtype=bool)
+        if not self.structure.positive or self.snapshots > 1 or np.iscomplexobj(Y):
+            return none
+        Phi = self.dictionary.prepared.Phi
+        fitted = nnls(Phi, Y[:, 0])
+        sizes = np.linalg.norm(Y[:, 0], axis=1)
+        return np.asarray(
+            fitted.converged & (fitted.residual > 2.0 * largest_tolerance(len(Phi), sizes, self.rounding))
+        )
+
+    def _decoded(
+        self, Y: NDArray[Any], rows: NDArray[np.intp], out: Recovery
+    ) -> tuple[NDArray[np.bool_], list[NDArray[np.float64]]]:
+        """Write exact answers of these rows that a method suggests; return for which, and all suggestions (N, B)."""
         prepared, structure = self.dictionary.prepared, self.structure
         found = np.zeros(len(Y), dtype=bool)
+        if not len(rows):
+            return found, [np.zeros((len(Y), structure.n_blocks))]
+        Y = Y[rows]
         compressed, _ = structure.compressed(Y)
         white = prepared.form()
         assert white.W is not None
@@ -40,17 +57,18 @@ class ExactRoad(Structured):
         form = self.dictionary.whitened
         if form.shape[0] ** 2 * form.shape[1] <= MOST_FOR_NETWORK:
             hints.append(self._network(form, form.signals(Z), 0.0))
-        out.scores[:] = hints[-1][:, self._block_of_atom]
-        for i in range(len(Y)):
-            orders = [hint[i] for hint in hints]
+        out.scores[rows] = hints[-1][:, self._block_of_atom]
+        for place, i in enumerate(rows):
+            orders = [hint[place] for hint in hints]
             if compressed.shape[1] > 1:
-                orders.insert(0, rank_aware_order(white.Q, Z[i], structure.start))
-            found[i] = self._decode(Y, i, orders, out)
-        return found, hints
+                orders.insert(0, rank_aware_order(white.Q, Z[place], structure.start))
+            found[i] = self._decode(Y[place], i, orders, out)
+        every = np.zeros((len(hints), len(found), structure.n_blocks))
+        every[:, rows] = hints
+        return found, list(every)
 
-    def _without_signs(self, Y: NDArray[Any], found: NDArray[np.bool_], out: Recovery) -> None:
+    def _without_signs(self, Y: NDArray[Any], found: NDArray[np.bool_], rest: NDArray[np.intp], out: Recovery) -> None:
         """Write what the search for coefficients of any sign finds, where they turn out to be non-negative."""
-        rest = np.flatnonzero(~found)
         if not self.structure.positive or self.structure.labels is not None or self.snapshots > 1 or not len(rest):
             return
         prepared, budget = self.dictionary.prepared, self.budget
@@ -94,10 +112,10 @@ class ExactRoad(Structured):
         """Decode supports (rows, C, B), filled up by scores (N, B)."""
         for place, i in enumerate(rows):
             orders = [4.0 * CLIP * blocks + np.clip(scores[i], -CLIP, CLIP) for blocks in supports[place]]
-            found[i] = self._decode(Y, i, orders, out)
+            found[i] = self._decode(Y[i], i, orders, out)
 
-    def _decode(self, Y: NDArray[Any], i: int, orders: list[NDArray[Any]], out: Recovery) -> bool:
-        X = decode_joint(self.dictionary.prepared, self.structure, Y[i], iter(orders), self.rounding)
+    def _decode(self, y: NDArray[Any], i: int, orders: list[NDArray[Any]], out: Recovery) -> bool:
+        X = decode_joint(self.dictionary.prepared, self.structure, y, iter(orders), self.rounding)
         if X is not None:
             out.coef[i] = self.structure.restored(X)
         return X is not None

@@ -108,9 +108,10 @@ class BrainSources:
 
 def answer(mne: Any, evoked: Any, problem: Prepared, found: Located, *, vector: bool) -> BrainSources:
     """Put what was found into MNE-Python's objects."""
-    forward, o = problem.forward, problem.n_orient
+    head = problem.head
+    forward, o = head.forward, head.gain.o
     columns = (found.places[:, None] * o + np.arange(o)).ravel()
-    X = (found.X * problem.weighting[columns, None]).reshape(len(found.places), o, found.X.shape[1])
+    X = (found.X * head.weighting[columns, None]).reshape(len(found.places), o, found.X.shape[1])
     axes = np.asarray(forward["source_nn"]).reshape(-1, o, 3)[found.places]  # of the components of every place
     moments = np.einsum("kot,koc->kct", X, axes)  # x, y, z in the head
     length = X[:, 0] if o == 1 else np.linalg.norm(moments, axis=1)
@@ -120,7 +121,7 @@ def answer(mne: Any, evoked: Any, problem: Prepared, found: Located, *, vector: 
     probability = _estimate(mne, forward, shown, found.inclusion[shown, None], 0.0, 1.0, vector=False)
     positions = np.asarray(forward["source_rr"], dtype=float)
     own = positions[found.places]
-    left = np.sum((problem.M - problem.G[:, columns] @ found.X) ** 2, axis=0)
+    left = np.sum((problem.M - head.gain.G[:, columns] @ found.X) ** 2, axis=0)
     total = np.sum(problem.M**2, axis=0)
     gof = 100.0 * (1.0 - left / np.where(total > 0, total, 1.0))
     dipoles = []

@@ -37,24 +37,27 @@ def grid_whitener(screen: Screen, S: list[int], level: float) -> NDArray[np.floa
     -------
     whitener : ndarray of shape (n, n) or None
     """
+    if len(S) < 2:
+        return None
     o, n = screen.o, screen.n
     courses = screen.Z * (screen.sizes / max(level, 1e-300))
     A = screen.G[:, [o * b + i for b in S for i in range(o)]]
-    X = np.asarray(np.linalg.lstsq(A, courses, rcond=1e-4)[0], dtype=np.float64)
-    C, together = np.zeros((n, n)), False
-    for k, b in enumerate(S):
-        own = slice(o * k, o * k + o)
-        around = screen.similar(b, X[own], AROUND)
-        together = together or bool(np.isin(S, around).any())
-        F = A[:, own] @ X[own]
-        U, sizes, _ = np.linalg.svd(A[:, own], full_matrices=False)
+    X = np.asarray(np.linalg.lstsq(A, courses, rcond=1e-4)[0], dtype=np.float64).reshape(len(S), o, -1)
+    around = [screen.similar(b, own, AROUND) for b, own in zip(S, X, strict=True)]
+    if not any(np.isin(S, near).any() for near in around):
+        return None
+    C = np.zeros((n, n))
+    for k, near in enumerate(around):
+        own = A[:, o * k : o * k + o]
+        F = own @ X[k]
+        U, sizes, _ = np.linalg.svd(own, full_matrices=False)
         P = U[:, sizes > 1e-4 * sizes[0]]
-        for j in around[:NEIGHBOURS]:
-            near = screen.G[:, o * j : o * j + o]
-            D = near @ np.linalg.lstsq(near, F, rcond=1e-4)[0]
+        for j in near[:NEIGHBOURS]:
+            other = screen.G[:, o * j : o * j + o]
+            D = other @ np.linalg.lstsq(other, F, rcond=1e-4)[0]
             D -= P @ (P.T @ D)
             C += SHARE / (NEIGHBOURS * screen.r) * D @ D.T
     sizes, basis = np.linalg.eigh(C)
-    if not together or sizes[-1] < LITTLE:
+    if sizes[-1] < LITTLE:
         return None
     return np.asarray((basis / np.sqrt(1.0 + np.maximum(sizes, 0.0))) @ basis.T)

@@ -77,9 +77,9 @@ def sparse_inverse(
     level = None if isinstance(noise, str) else check_number(noise, "noise", low=1e-300)
     with mne.utils.use_log_level("WARNING"):
         problem = prepared(mne, evoked, forward, noise_cov, loose=loose, depth=depth, pca=pca, rank=rank)
-    if pick_ori == "vector" and problem.n_orient == 1:
+    if pick_ori == "vector" and problem.head.gain.o == 1:
         raise ValueError("pick_ori='vector' needs free or loose orientations; these are fixed")
     options: dict[str, Any] = {"noise": level, "between": check_flag(between, "between"), "budget": budget}
-    found = located(problem.M, problem.G, problem.n_orient, **options)
+    found = located(problem.M, problem.head.gain, problem.head.gain.o, **options)
     sources = answer(mne, evoked, problem, found, vector=pick_ori == "vector")
     return {"stc": sources.stc, "dipoles": sources.dipoles, "all": sources}[return_as]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.threads import threads
 from maxsparse._core.validation import check_array, check_integer
+from maxsparse.fields.brain.gain import Gain
 from maxsparse.fields.brain.grid import grid_whitener
 from maxsparse.fields.brain.screen import Screen
-from maxsparse.fields.brain.weigh import weighed
-from maxsparse.recovery import SparseRecoverer
+from maxsparse.fields.brain.search import solved
 
 __all__ = ["Located", "located", "solver"]
 
@@ -21,6 +21,7 @@ TURNS = 2  # of counting the differences between places as noise
 STEPS = 50  # of EM for the power of the sources
 CLOSE = 3.0  # log likelihood by which a place outside, or noise of another level, makes no difference
 NOTHING = 1e-9  # of the measurements
+SOMETHING = 1e-12  # of the largest variance: no direction that has more is empty
 SETTLED = 1e-3
 
 
@@ -83,7 +84,7 @@ def solver(M: ArrayLike, G: ArrayLike, n_orient: int) -> tuple[NDArray[np.float6
 
 def located(
     M: ArrayLike,
-    G: ArrayLike,
+    G: ArrayLike | Gain,
     n_orient: int,
     *,
     noise: float | None = None,
@@ -93,90 +94,90 @@ def located(
     """Find the active places.
 
     `noise` is the standard deviation on every measurement, None to learn it; `between`: sources may lie between places.
+    A `Gain` keeps what follows from the gain matrix for the next measurements.
     """
-    measured, gain = _without_null_space(*_checked(M, G, n_orient))
-    B = gain.shape[1] // n_orient
+    with threads(None):
+        return _located(*_without_null_space(*_checked(M, G, n_orient)), noise, between, budget)
+
+
+def _located(
+    measured: NDArray[np.float64], gain: Gain, noise: float | None, between: bool, budget: int | str
+) -> Located:
     if not measured.any():
-        return Located(np.empty(0, np.intp), np.empty((0, measured.shape[1])), np.zeros(B), 1.0, 0.0)
-    screen = Screen(measured, gain, n_orient)
-    found, inclusion, confidence, level = _searched(screen, noise, budget)
-    for _ in range(TURNS if between else 0):
-        whitener = None if len(found) < 2 else grid_whitener(screen, found.tolist(), level)
+        return Located(np.empty(0, np.intp), np.empty((0, measured.shape[1])), np.zeros(gain.B), 1.0, 0.0)
+    screen = Screen(measured, gain)
+    found, level = _first(screen, noise) if between else ([], 0.0)
+    whitener = grid_whitener(screen, found, level)
+    if whitener is None:
+        found, inclusion, confidence, level = _searched(screen, noise, budget)
+        whitener = grid_whitener(screen, found, level) if between else None
+    for _ in range(TURNS):
         if whitener is None:
             break
-        before, other = found, Screen(whitener @ measured, whitener @ gain, n_orient)
+        before, other = found, Screen(whitener @ measured, Gain(whitener @ gain.G, gain.o))
         found, inclusion, confidence, level = _searched(other, noise, budget)
-        if np.array_equal(found, before):
-            break
-    X = _posterior_mean(measured, gain[:, _columns(found, n_orient)], level)
-    return Located(found, X, inclusion, confidence, level)
+        whitener = None if found == before else grid_whitener(screen, found, level)
+    places = np.array(found, dtype=np.intp)
+    X = _posterior_mean(measured, gain.G[:, _columns(places, gain.o)], level)
+    return Located(places, X, inclusion, confidence, level)
+
+
+def _first(screen: Screen, noise: float | None) -> tuple[list[int], float]:
+    """Return places that explain the measurements, and the noise level: enough to see that sources lie between."""
+    S = screen.projected()
+    _, level = screen.rows(screen.beyond_chance(S), noise)
+    return S, level
 
 
 def _searched(
     screen: Screen, noise: float | None, budget: int | str
-) -> tuple[NDArray[np.intp], NDArray[np.float64], float, float]:
+) -> tuple[list[int], NDArray[np.float64], float, float]:
     """Return active places, the probabilities of all, that of the answer, and the noise level."""
     active, kept = screen.chosen()
     every = np.zeros(screen.B)
     for _ in range(ROUNDS):
         rows, level = screen.rows(screen.beyond_chance(active), noise)
         columns = np.ascontiguousarray(screen.G[:, _columns(kept, screen.o)])
-        chosen, every[kept], confidence = _solved(columns, rows, screen.o, screen.B, budget)
-        found = kept[chosen]
-        S = found.tolist()
+        start = [np.searchsorted(kept, sorted(active)).tolist()]
+        chosen, every[kept], confidence = solved(columns, rows, screen.o, screen.B, start, budget)
+        S: list[int] = kept[chosen].tolist()
         outside = np.setdiff1d(screen.rivals(S, CLOSE), kept)
         if not len(outside) and abs(screen.value(S) - screen.value(active)) < CLOSE:
             break
         active, kept = S, np.union1d(kept, screen.rivals(S))
-    return found, every, confidence, level
+    return S, every, confidence, level
 
 
 def _columns(places: NDArray[Any], n_orient: int) -> NDArray[np.intp]:
     return np.asarray((places[:, None] * n_orient + np.arange(n_orient)).ravel(), dtype=np.intp)
 
 
-def _checked(M: ArrayLike, G: ArrayLike, n_orient: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _checked(M: ArrayLike, G: ArrayLike | Gain, n_orient: int) -> tuple[NDArray[np.float64], Gain]:
     measured = np.asarray(check_array(M, "M", complex_too=False), dtype=np.float64)
-    gain = np.asarray(check_array(G, "G", complex_too=False), dtype=np.float64)
-    if measured.shape[0] != gain.shape[0]:
-        raise ValueError(f"M has {measured.shape[0]} sensors, G has {gain.shape[0]}")
+    if isinstance(G, Gain):
+        return measured, G
+    matrix = np.asarray(check_array(G, "G", complex_too=False), dtype=np.float64)
+    if measured.shape[0] != matrix.shape[0]:
+        raise ValueError(f"M has {measured.shape[0]} sensors, G has {matrix.shape[0]}")
     n_orient = check_integer(n_orient, "n_orient", low=1, high=3)
-    if not gain.size or gain.shape[1] % n_orient:
-        raise ValueError(f"G has {gain.shape[1]} columns, which is not a multiple of n_orient={n_orient}")
-    return measured, gain
+    if not matrix.size or matrix.shape[1] % n_orient:
+        raise ValueError(f"G has {matrix.shape[1]} columns, which is not a multiple of n_orient={n_orient}")
+    return measured, Gain(matrix, n_orient)
 
 
-def _without_null_space(
-    M: NDArray[np.float64], G: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _without_null_space(M: NDArray[np.float64], gain: Gain) -> tuple[NDArray[np.float64], Gain]:
     """Leave out directions in which projectors left nothing: noise there would be thought to be zero."""
+    G = gain.G
+    variance = np.linalg.eigvalsh(M @ M.T / max(float(np.sum(M**2)), 1e-300) + gain.covariance)
+    if variance[0] > SOMETHING * variance[-1]:
+        return M, gain
     few = G[:, :: max(1, G.shape[1] // (4 * len(G)))]
     both = np.concatenate([part / max(float(np.linalg.norm(part)), 1e-300) for part in (M, few)], axis=1)
     U, sizes, _ = np.linalg.svd(both, full_matrices=False)
     null = sizes <= NOTHING * sizes[0]
     if not null.any() or np.linalg.norm(U[:, null].T @ G) > NOTHING * np.linalg.norm(G):
-        return M, G
-    return U[:, ~null].T @ M, U[:, ~null].T @ G
-
-
-def _solved(
-    G: NDArray[np.float64], rows: NDArray[np.float64], n_orient: int, B: int, budget: int | str
-) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-    """Return the most probable places of G, the probability of each, and that of the answer."""
-    groups = None if n_orient == 1 else np.repeat(np.arange(G.shape[1] // n_orient), n_orient)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "noise=", UserWarning)  # a level that is not right yet is learned next
-        result = SparseRecoverer(G, groups=groups, noise=1.0, budget=budget).recover(rows[None])
-    listed = result.alternatives(0)
-    supports = [np.asarray(columns) for columns, _ in listed]
-    places = [np.unique(columns // n_orient) for columns in supports]
-    before = np.array([probability for _, probability in listed])
-    after = before.sum() * weighed(rows, G, supports, [len(S) for S in places], B)
-    inclusion = result.inclusion[0, ::n_orient].copy()  # of supports that are not listed too
-    for S, change in zip(places, after - before, strict=True):
-        inclusion[S] += change
-    best = int(np.argmax(after))
-    return places[best].astype(np.intp), np.clip(inclusion, 0.0, 1.0), float(min(after[best], 1.0))
+        return M, gain
+    return U[:, ~null].T @ M, Gain(U[:, ~null].T @ G, gain.o)
 
 
 def _posterior_mean(M: NDArray[np.float64], A: NDArray[np.float64], noise: float) -> NDArray[np.float64]:

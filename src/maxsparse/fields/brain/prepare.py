@@ -7,30 +7,42 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Prepared", "prepared"]
+from maxsparse.fields.brain.fingerprint import fingerprint
+from maxsparse.fields.brain.gain import Gain
+
+__all__ = ["Head", "Prepared", "prepared"]
+
+KEPT = 2  # heads of earlier calls: whitening and weighting take longer than a search
 
 
-class Prepared(NamedTuple):
-    """A linear problem M = G X + noise.
+class Head(NamedTuple):
+    """What follows from forward solution, noise covariance and channels, without the measurements.
 
     Attributes
     ----------
-    M : ndarray of shape (n, T)
-        Whitened measurements.
-    G : ndarray of shape (n, n_orient × B)
-        Whitened and weighted gain matrix.
+    whitener : ndarray of shape (n, channels)
+    gain : Gain
+        Whitened and weighted gain matrix (n, n_orient × B).
     weighting : ndarray of shape (n_orient × B,)
-        Sources are X times this.
+        Sources are coefficients of `gain` times this.
     forward : mne.Forward
         In the orientation and with the channels that were used.
-    n_orient : int
     """
 
-    M: NDArray[np.float64]
-    G: NDArray[np.float64]
+    whitener: NDArray[np.float64]
+    gain: Gain
     weighting: NDArray[np.float64]
     forward: Any
-    n_orient: int
+
+
+class Prepared(NamedTuple):
+    """A linear problem M = G X + noise: whitened measurements (n, T), and what their head is."""
+
+    M: NDArray[np.float64]
+    head: Head
+
+
+_heads: dict[bytes, Head] = {}  # those of the last calls, by all that they follow from
 
 
 def prepared(
@@ -47,11 +59,37 @@ def prepared(
         raise ValueError(
             "evoked, forward and noise_cov have no good channel in common; were they made for the same recording?"
         )
+    loosely = not fixed and not forward["surf_ori"] and any(value < 1.0 for value in loose.values())
+    turned = loosely or (fixed and not given_fixed)
+    options = {"loose": loose, "depth": depth, "pca": pca, "rank": rank}
+    key = fingerprint(evoked.info, forward, noise_cov, turned=turned, options=repr((sorted(names), options)))
+    head = None if key is None else _heads.get(key)
+    if head is None:
+        head = _head(mne, evoked, forward, noise_cov, names, fixed=fixed, turned=turned, **options)
+        if key is not None:
+            for oldest in list(_heads)[: max(0, len(_heads) - KEPT + 1)]:
+                _heads.pop(oldest, None)
+            _heads[key] = head
+    return Prepared(head.whitener @ evoked.data[[evoked.ch_names.index(name) for name in names]], head)
+
+
+def _head(
+    mne: Any,
+    evoked: Any,
+    forward: Any,
+    noise_cov: Any,
+    names: list[str],
+    *,
+    fixed: bool,
+    turned: bool,
+    loose: dict[str, float],
+    depth: Any,
+    pca: bool,
+    rank: Any,
+) -> Head:
     forward = mne.pick_channels_forward(forward, names, ordered=True)
-    if fixed and not given_fixed:
-        forward = mne.convert_forward_solution(forward, surf_ori=True, force_fixed=True)
-    elif not fixed and not forward["surf_ori"] and any(value < 1.0 for value in loose.values()):
-        forward = mne.convert_forward_solution(forward, surf_ori=True)
+    if turned:
+        forward = mne.convert_forward_solution(forward, surf_ori=True, force_fixed=fixed)
     info = mne.pick_info(evoked.info, [evoked.ch_names.index(name) for name in names])
     power = _depth_prior(mne, forward, info, noise_cov, depth, rank)
     if not fixed:
@@ -60,8 +98,7 @@ def prepared(
     weighting = np.sqrt(power)
     G = (whitener @ forward["sol"]["data"]) * weighting
     scale = np.sqrt(len(G) / np.sum(G**2))
-    M = whitener @ evoked.data[[evoked.ch_names.index(name) for name in names]]
-    return Prepared(M, G * scale, weighting * scale, forward, 1 if fixed else 3)
+    return Head(whitener, Gain(G * scale, 1 if fixed else 3), weighting * scale, forward)
 
 
 def _is_fixed(mne: Any, forward: Any) -> bool:

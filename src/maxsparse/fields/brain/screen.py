@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse.fields.brain.gain import SILENT, Gain
+
 __all__ = ["Screen"]
 
 MOST_COURSES = 10  # time courses that are looked at
@@ -26,7 +28,6 @@ DETOURS, EXTRA = 3, 2  # ways out of a local optimum, and the places that they a
 WITHIN, MOST_EACH = 12.0, 40  # log likelihood below the best place, and number of places, that are kept per source
 CLEAR = 1.5  # times what chance gains: a source that is there
 CROWDED = 0.6  # of the measurements: more columns explain anything
-SILENT = 1e-9  # of the mean square gain of a place: directions of less are as good as silent
 EXACT = 1e-12  # of a time course: what is left without noise
 SAME = 1e-9  # gain that is none
 
@@ -38,38 +39,37 @@ class Screen:
     ----------
     M : ndarray of shape (n, T)
         Measurements with noise that is white between sensors.
-    G : ndarray of shape (n, o × B)
-        Gain matrix; the o columns of a place stand side by side.
-    o : int
+    gain : Gain
+        Of n sensors, o columns for each of B places.
     """
 
-    def __init__(self, M: NDArray[np.float64], G: NDArray[np.float64], o: int) -> None:
-        self.n, self.o, self.B = len(M), o, G.shape[1] // o
-        self.M, self.G = M, G
+    def __init__(self, M: NDArray[np.float64], gain: Gain) -> None:
+        self.gain, self.n, self.o, self.B = gain, gain.n, gain.o, gain.B
+        self.M, self.G = M, gain.G
         U, sizes, _ = np.linalg.svd(M, full_matrices=False)
         self.r = _courses(sizes, *M.shape)
         self.Z, self.sizes = U[:, : self.r], sizes[: self.r]
-        self.most = max(1, int(CROWDED * (self.n - self.r) / o))
-        # Components of all places stand in rows whose last axis is the place.
-        self.columns = np.ascontiguousarray(G.reshape(self.n, self.B, o).transpose(0, 2, 1)).reshape(self.n, -1)
-        parts = self.columns.reshape(self.n, o, self.B)
-        self.gram = {(i, j): np.einsum("nb,nb->b", parts[:, i], parts[:, j]) for i in range(o) for j in range(i + 1)}
-        power = sum(self.gram[i, i] for i in range(o)) / o
-        for i in range(o):
-            self.gram[i, i] += SILENT * power + 1e-300
-        self.seen = self.Z.T @ self.columns  # (r, o·B)
+        self.most = max(1, int(CROWDED * (self.n - self.r) / self.o))
+        self.seen = self.Z.T @ gain.columns  # (r, o·B)
         self.products: dict[int, NDArray[np.float64]] = {}
+        self.known: dict[tuple[int, ...], NDArray[np.float64]] = {}  # gains
 
     def gains(self, S: list[int]) -> NDArray[np.float64]:
         """Return by how much every place raises the log likelihood next to those of S, (B,)."""
-        o, B = self.o, self.B
+        key = tuple(sorted(S))
+        if key not in self.known:
+            self.known[key] = self._gains(list(key))
+        return self.known[key]
+
+    def _gains(self, S: list[int]) -> NDArray[np.float64]:
+        o, B, gram = self.o, self.B, self.gain.gram
         inverse, Y, R = self._factors(S)
         T = inverse @ np.concatenate([self._products(b) for b in S]) if S else np.empty((0, o * B))
         seen = (np.linalg.inv(np.linalg.cholesky(R)) @ (self.seen - Y.T @ T)).reshape(-1, o, B)
         T = T.reshape(-1, o, B)
         before, after = {}, {}
-        for i, j in self.gram:
-            before[i, j] = self.gram[i, j] - np.einsum("kb,kb->b", T[:, i], T[:, j])
+        for i, j in gram:
+            before[i, j] = gram[i, j] - np.einsum("kb,kb->b", T[:, i], T[:, j])
             after[i, j] = before[i, j] - np.einsum("kb,kb->b", seen[:, i], seen[:, j])
         gain: NDArray[np.float64] = 0.5 * self.n * (_log_det(before, o) - _log_det(after, o))
         gain[S] = 0.0
@@ -143,7 +143,7 @@ class Screen:
         """Return the places whose fields come closest to that of b with coefficients X, (o, r); the closest first."""
         o, B = self.o, self.B
         seen = (X.T @ self._products(b)).reshape(-1, o, B)  # inner products of all columns with the field
-        left, before = seen, dict(self.gram)
+        left, before = seen, dict(self.gain.gram)
         energy = np.zeros(B)
         for k in range(o):  # Cholesky, all places at once
             pivot = np.maximum(before[k, k], 1e-300)
@@ -164,7 +164,7 @@ class Screen:
     def _products(self, b: int) -> NDArray[np.float64]:
         """Return the inner products (o, o·B) of the columns of place b with all."""
         if b not in self.products:
-            self.products[b] = self.G[:, self.o * b : self.o * (b + 1)].T @ self.columns
+            self.products[b] = self.G[:, self.o * b : self.o * (b + 1)].T @ self.gain.columns
         return self.products[b]
 
     def _columns(self, S: list[int]) -> NDArray[np.float64]:
@@ -180,13 +180,18 @@ class Screen:
         Y = inverse @ (A.T @ self.Z)
         return inverse, Y, np.eye(self.r) * (1.0 + EXACT) - Y.T @ Y
 
-    def chosen(self) -> tuple[list[int], NDArray[np.intp]]:
-        """Return the places that alternating projections choose, and all that could replace one of them."""
+    def projected(self) -> list[int]:
+        """Return the places that alternating projections choose, one more as long as it gains more than by chance."""
         S: list[int] = []
         gains = self.gains(S)
         while len(S) < self.most and (not S or gains.max() > self.chance()):
             S = self._moved([*S, int(np.argmax(gains))])
             gains = self.gains(S)
+        return S
+
+    def chosen(self) -> tuple[list[int], NDArray[np.intp]]:
+        """Return the places that alternating projections and detours choose, and all that could replace one of them."""
+        S = self.projected()
         kept = self.rivals(S)
         for _ in range(DETOURS):
             other = self._detour(S)

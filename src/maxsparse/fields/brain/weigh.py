@@ -1,8 +1,8 @@
 r"""Probabilities of sets of places under MNE-Python's weighting.
 
-:class:`maxsparse.SparseRecoverer` expects fields of one size from all places that it was given. Here the coefficients
-of the weighted gain matrix are of one size, :math:`x \sim N(0, \delta)`, as depth and loose weighting mean it, and sets
-are chosen out of all B places, not only out of those that were kept. δ is integrated out.
+A search over blocks expects fields of one size from all places that it was given. Here the coefficients of the weighted
+gain matrix are of one size, :math:`x \sim N(0, \delta)`, as depth and loose weighting mean it, and sets are chosen out
+of all B places, not only out of those that were kept. δ is integrated out.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ SLABS = np.geomspace(1e-1, 1e9, 41)  # power of a source at the sensors over tha
 
 
 def weighed(
-    rows: NDArray[np.float64], G: NDArray[np.float64], supports: list[NDArray[Any]], sources: list[int], places: int
+    rows: NDArray[np.float64], G: NDArray[np.float64], sets: list[NDArray[Any]], n_orient: int, places: int
 ) -> NDArray[np.float64]:
-    """Return the probabilities of supports, relative to each other.
+    """Return the probabilities of sets of places, relative to each other.
 
     Parameters
     ----------
     rows : ndarray of shape (r, n)
         Measurements in noise of unit variance.
     G : ndarray of shape (n, m)
-        Weighted gain matrix.
-    supports : list of ndarray of int
-        Columns of every support.
-    sources : list of int
-        Number of places of every support.
+        Weighted gain matrix, n_orient columns per place.
+    sets : list of ndarray of int
+        Places of every set.
+    n_orient : int
     places : int
         B.
 
     Returns
     -------
-    probabilities : ndarray of shape (len(supports),)
+    probabilities : ndarray of shape (len(sets),)
     """
     K, b = G.T @ G, G.T @ rows.T
     slabs = SLABS / max(float(np.trace(K)) / max(len(K), 1), 1e-300)
-    values = np.empty(len(supports))
-    for i, (columns, k) in enumerate(zip(supports, sources, strict=True)):
-        sizes, basis = np.linalg.eigh(K[np.ix_(columns, columns)])
-        energy = np.sum((basis.T @ b[columns]) ** 2, axis=1)
-        gain = 1.0 + slabs[:, None] * np.maximum(sizes, 0.0)
-        evidence = np.sum(0.5 * slabs[:, None] * energy / gain - 0.5 * len(rows) * np.log(gain), axis=1)
+    values, sizes = np.empty(len(sets)), np.array([len(S) for S in sets])
+    for k in np.unique(sizes):
+        own = np.flatnonzero(sizes == k)
+        chosen = np.array([sets[i] for i in own], dtype=np.intp).reshape(len(own), k, 1)
+        columns = (n_orient * chosen + np.arange(n_orient)).reshape(len(own), -1)
+        heights, basis = np.linalg.eigh(K[columns[:, :, None], columns[:, None, :]])
+        energy = np.sum((basis.transpose(0, 2, 1) @ b[columns]) ** 2, axis=2)  # (sets, columns)
+        gain = 1.0 + slabs[:, None, None] * np.maximum(heights, 0.0)  # (slabs, sets, columns)
+        parts = slabs[:, None, None] * energy / gain - len(rows) * np.log(gain)
         choices = math.lgamma(places + 1) - math.lgamma(k + 1) - math.lgamma(places - k + 1)
-        values[i] = np.logaddexp.reduce(evidence) - math.log(len(slabs)) + k * math.log(ONE_MORE) - choices
+        values[own] = np.logaddexp.reduce(0.5 * parts.sum(axis=2), axis=0) + k * math.log(ONE_MORE) - choices
     total: NDArray[np.float64] = np.exp(values - np.logaddexp.reduce(values))
     return total
