@@ -99,6 +99,45 @@ def test_fixed_orientations(head):
         brain.sparse_inverse(evoked, forward, noise_cov, pick_ori="vector")
 
 
+def test_positions_between_the_places(head):
+    """Sources of a finer grid: closer to them than the nearest places are, and at the places where they are there."""
+    fine = brain.sphere_head(1500)
+    rng = np.random.default_rng(0)
+    grid, sources = head[0]["source_rr"], fine[0]["source_rr"]
+    errors, nearest = [], []
+    for _ in range(6):
+        place = int(rng.integers(len(sources)))
+        found = brain.sparse_inverse(brain.simulate(*fine, [place], snr_db=25, rng=rng), *head[:2], return_as="all")
+        errors.append(np.linalg.norm(found.positions - sources[place], axis=1).min())
+        nearest.append(np.linalg.norm(grid - sources[place], axis=1).min())
+        np.testing.assert_allclose([dipole.pos[0] for dipole in found.dipoles], found.positions)
+    assert np.mean(errors) < 0.6 * np.mean(nearest)
+    evoked = brain.simulate(*head, [77, 180], snr_db=10, rng=1)
+    found = brain.sparse_inverse(evoked, *head[:2], return_as="all")
+    np.testing.assert_array_equal(found.positions, grid[[77, 180]])
+
+
+def test_a_head_is_known_again_unless_something_changed(head, evoked):
+    forward, noise_cov, _ = head
+    options = {"loose": 1, "depth": 0.8, "pca": True, "rank": None}
+    first = prepared(mne, evoked, forward, noise_cov, **options)
+    assert prepared(mne, evoked.copy().crop(0, 0.1), forward.copy(), noise_cov.copy(), **options).head is first.head
+    marked, louder, other = evoked.copy(), noise_cov.copy(), forward.copy()
+    marked.info["bads"] = [marked.ch_names[5]]
+    louder["data"] = louder["data"] * 4.0
+    other["sol"]["data"] = other["sol"]["data"].copy()
+    other["sol"]["data"][3, 4] *= 1.5
+    changed = [
+        (marked, forward, noise_cov, options),
+        (evoked, forward, louder, options),
+        (evoked, other, noise_cov, options),
+        (evoked, forward, noise_cov, options | {"depth": 0.5}),
+    ]
+    for *objects, own in changed:
+        again = prepared(mne, *objects, **own).head
+        assert not np.allclose(again.weighting, first.head.weighting, rtol=1e-6, atol=0.0)
+
+
 def test_dipoles(head, evoked):
     dipoles = brain.sparse_inverse(evoked, *head[:2], return_as="dipoles")
     assert all(isinstance(dipole, mne.Dipole) for dipole in dipoles)

@@ -13,6 +13,7 @@ from maxsparse.recovery._orthant import log_orthant, orthant_mean
 from maxsparse.recovery.block_form import BlockForm
 from maxsparse.recovery.block_search import block_search, blocks_of
 from maxsparse.recovery.law import Law, usual_law
+from maxsparse.recovery.structured_exact import ExactRoad
 
 
 def columns_of(S, start):
@@ -240,6 +241,26 @@ def test_properties(kind):
     scaled = ms.SparseRecoverer(Phi, noise=5.0, **options).recover(factor * Y)
     np.testing.assert_allclose(scaled.coef, factor * result.coef, atol=1e-6)
     np.testing.assert_allclose(scaled.confidence, result.confidence, atol=1e-3)
+
+
+def test_signals_without_an_exact_answer_are_not_searched_for_one(monkeypatch):
+    """Non-negative least squares proves that there is none: the same answers, and none of signals without noise."""
+    rng = np.random.default_rng(0)
+    Phi = np.abs(ms.dictionaries.gaussian(30, 60, rng=0))
+    X = np.zeros((6, 60))
+    for x in X:
+        x[rng.choice(60, 3, replace=False)] = rng.uniform(0.5, 1.5, 3)
+    Y = X @ Phi.T + 0.01 * np.array([0, 0, 1, 1, 1, 1])[:, None] * rng.standard_normal((6, 30))
+    proven = []
+    own = ExactRoad._inexact
+    monkeypatch.setattr(ExactRoad, "_inexact", lambda self, Y: proven.append(own(self, Y)) or proven[-1])
+    result = ms.SparseRecoverer(Phi, positive=True).recover(Y)
+    np.testing.assert_array_equal(proven[0], [False, False, True, True, True, True])
+    monkeypatch.setattr(ExactRoad, "_inexact", lambda self, Y: np.zeros(len(Y), dtype=bool))
+    searched = ms.SparseRecoverer(Phi, positive=True).recover(Y)
+    np.testing.assert_array_equal(result.coef, searched.coef)
+    np.testing.assert_array_equal(result.confidence, searched.confidence)
+    assert (result.noise[:2] == 0).all()
 
 
 def test_rank_of_the_snapshots_finds_almost_as_many_atoms_as_measurements():

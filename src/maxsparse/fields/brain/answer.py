@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core.tables import html_table
 from maxsparse.fields.brain.locate import Located
 from maxsparse.fields.brain.prepare import Prepared
+from maxsparse.fields.brain.refine import refined
 
 __all__ = ["BrainSources", "answer"]
 
@@ -38,7 +39,8 @@ class BrainSources:
     places : ndarray of shape (K,), int
         Numbers of the active places in the forward solution.
     positions : ndarray of shape (K, 3)
-        In metres, in the coordinates of the forward solution.
+        Of the sources, in metres, in the coordinates of the forward solution. With free orientations they may lie
+        between the places, where the measurements tell it.
     confidence : float
         Probability that these are exactly the active places.
     noise : float
@@ -106,7 +108,9 @@ class BrainSources:
         return draw(self, self._space, self._inclusion, truth, axes)
 
 
-def answer(mne: Any, evoked: Any, problem: Prepared, found: Located, *, vector: bool) -> BrainSources:
+def answer(
+    mne: Any, evoked: Any, problem: Prepared, found: Located, *, vector: bool, between: bool = False
+) -> BrainSources:
     """Put what was found into MNE-Python's objects."""
     head = problem.head
     forward, o = head.forward, head.gain.o
@@ -120,7 +124,7 @@ def answer(mne: Any, evoked: Any, problem: Prepared, found: Located, *, vector: 
     shown = np.flatnonzero(found.inclusion > LEAST_SHOWN)
     probability = _estimate(mne, forward, shown, found.inclusion[shown, None], 0.0, 1.0, vector=False)
     positions = np.asarray(forward["source_rr"], dtype=float)
-    own = positions[found.places]
+    own = refined(problem.M, head, found) if between else positions[found.places]
     left = np.sum((problem.M - head.gain.G[:, columns] @ found.X) ** 2, axis=0)
     total = np.sum(problem.M**2, axis=0)
     gof = 100.0 * (1.0 - left / np.where(total > 0, total, 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxsparse._core.extras import needs
+from maxsparse._core.threads import threads
 from maxsparse._core.validation import check_flag, check_number
 from maxsparse.fields.brain.answer import answer
 from maxsparse.fields.brain.locate import located
@@ -46,7 +47,8 @@ def sparse_inverse(
         Standard deviation of the whitened noise; ``"auto"`` learns it, and its colour in time.
     between : bool, default=True
         Sources may lie between the places: what two places next to each other explain better than one is then noise, if
-        one source between them leaves it. False: every source is at a place.
+        that is more probable, and with free orientations ``positions`` and dipoles are where the sources are, not only
+        at the nearest places. False: every source is at a place.
     budget : int or str, default="normal"
         Search effort, see :class:`maxsparse.SparseRecoverer`.
     return_as : "stc", "dipoles" or "all", default="stc"
@@ -75,11 +77,13 @@ def sparse_inverse(
     if isinstance(noise, str) and noise != "auto":
         raise ValueError(f"noise must be 'auto' or a standard deviation, got {noise!r}")
     level = None if isinstance(noise, str) else check_number(noise, "noise", low=1e-300)
-    with mne.utils.use_log_level("WARNING"):
+    between = check_flag(between, "between")
+    with mne.utils.use_log_level("WARNING"), threads(None):
         problem = prepared(mne, evoked, forward, noise_cov, loose=loose, depth=depth, pca=pca, rank=rank)
     if pick_ori == "vector" and problem.head.gain.o == 1:
         raise ValueError("pick_ori='vector' needs free or loose orientations; these are fixed")
-    options: dict[str, Any] = {"noise": level, "between": check_flag(between, "between"), "budget": budget}
-    found = located(problem.M, problem.head.gain, problem.head.gain.o, **options)
-    sources = answer(mne, evoked, problem, found, vector=pick_ori == "vector")
+    with threads(None):
+        gain = problem.head.gain
+        found = located(problem.M, gain, gain.o, noise=level, between=between, budget=budget)
+        sources = answer(mne, evoked, problem, found, vector=pick_ori == "vector", between=between)
     return {"stc": sources.stc, "dipoles": sources.dipoles, "all": sources}[return_as]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from maxsparse.fields.brain.gain import Gain
 from maxsparse.fields.brain.grid import grid_whitener
 from maxsparse.fields.brain.screen import Screen
 from maxsparse.fields.brain.search import solved
+from maxsparse.fields.brain.weigh import log_evidence
 
 __all__ = ["Located", "located", "solver"]
 
@@ -106,33 +107,59 @@ def _located(
     if not measured.any():
         return Located(np.empty(0, np.intp), np.empty((0, measured.shape[1])), np.zeros(gain.B), 1.0, 0.0)
     screen = Screen(measured, gain)
-    found, level = _first(screen, noise) if between else ([], 0.0)
-    whitener = grid_whitener(screen, found, level)
-    if whitener is None:
-        found, inclusion, confidence, level = _searched(screen, noise, budget)
-        whitener = grid_whitener(screen, found, level) if between else None
+    whitener, places, level = None, [], 0.0
+    if between:
+        places = screen.projected()
+        level = screen.rows(screen.beyond_chance(places), noise)[1]
+        whitener = grid_whitener(screen, places, level)
+    found = None if whitener is None else _between(screen, places, whitener, level, noise, budget)
+    if found is None:
+        found = _searched(screen, noise, budget)
+        whitener = grid_whitener(screen, found.places, found.level) if between and whitener is None else None
+        if whitener is not None:
+            found = _between(screen, found.places, whitener, found.level, noise, budget) or found
+    X = _posterior_mean(measured, gain.G[:, _columns(found.places, gain.o)], found.level)
+    return Located(np.array(found.places, dtype=np.intp), X, found.inclusion, found.confidence, found.level)
+
+
+class _Found(NamedTuple):
+    """Active places, the probabilities of all, that of the answer, and the noise level."""
+
+    places: list[int]
+    inclusion: NDArray[np.float64]
+    confidence: float
+    level: float
+
+
+def _between(
+    screen: Screen, S: list[int], whitener: NDArray[np.float64], level: float, noise: float | None, budget: int | str
+) -> _Found | None:
+    """Search with the differences of the grid around S as noise; None where sources at the places S are more probable.
+
+    The level is that of the noise next to S.
+    """
+    rows, _ = screen.rows(S, level)
+    at_places = _evidence(screen, rows, S)
     for _ in range(TURNS):
-        if whitener is None:
+        other = Screen(whitener @ screen.M, Gain(whitener @ screen.G, screen.o))
+        found = _searched(other, noise, budget)
+        change = len(rows) * float(np.linalg.slogdet(whitener)[1])  # of the measure, by whitening
+        if at_places > change + _evidence(other, rows @ whitener.T, found.places):
+            return None
+        again = None if sorted(S) == found.places else grid_whitener(screen, found.places, found.level)
+        if again is None:
             break
-        before, other = found, Screen(whitener @ measured, Gain(whitener @ gain.G, gain.o))
-        found, inclusion, confidence, level = _searched(other, noise, budget)
-        whitener = None if found == before else grid_whitener(screen, found, level)
-    places = np.array(found, dtype=np.intp)
-    X = _posterior_mean(measured, gain.G[:, _columns(places, gain.o)], level)
-    return Located(places, X, inclusion, confidence, level)
+        S, whitener = found.places, again
+    return found
 
 
-def _first(screen: Screen, noise: float | None) -> tuple[list[int], float]:
-    """Return places that explain the measurements, and the noise level: enough to see that sources lie between."""
-    S = screen.projected()
-    _, level = screen.rows(screen.beyond_chance(S), noise)
-    return S, level
+def _evidence(screen: Screen, rows: NDArray[np.float64], S: list[int]) -> float:
+    G = screen.G[:, _columns(S, screen.o)]
+    return float(log_evidence(rows, G, [np.arange(len(S))], screen.o, screen.B)[0])
 
 
-def _searched(
-    screen: Screen, noise: float | None, budget: int | str
-) -> tuple[list[int], NDArray[np.float64], float, float]:
-    """Return active places, the probabilities of all, that of the answer, and the noise level."""
+def _searched(screen: Screen, noise: float | None, budget: int | str) -> _Found:
+    """Choose places, search among what could replace them, and look for what was left out."""
     active, kept = screen.chosen()
     every = np.zeros(screen.B)
     for _ in range(ROUNDS):
@@ -145,11 +172,13 @@ def _searched(
         if not len(outside) and abs(screen.value(S) - screen.value(active)) < CLOSE:
             break
         active, kept = S, np.union1d(kept, screen.rivals(S))
-    return S, every, confidence, level
+    return _Found(S, every, confidence, level)
 
 
-def _columns(places: NDArray[Any], n_orient: int) -> NDArray[np.intp]:
-    return np.asarray((places[:, None] * n_orient + np.arange(n_orient)).ravel(), dtype=np.intp)
+def _columns(places: ArrayLike, n_orient: int) -> NDArray[np.intp]:
+    return np.asarray(
+        (np.asarray(places, dtype=np.intp)[:, None] * n_orient + np.arange(n_orient)).ravel(), dtype=np.intp
+    )
 
 
 def _checked(M: ArrayLike, G: ArrayLike | Gain, n_orient: int) -> tuple[NDArray[np.float64], Gain]:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["weighed"]
+__all__ = ["log_evidence", "weighed"]
 
 ONE_MORE = 0.6  # probability of one more source
 SLABS = np.geomspace(1e-1, 1e9, 41)  # power of a source at the sensors over that of the noise
 
 
-def weighed(
+def log_evidence(
     rows: NDArray[np.float64], G: NDArray[np.float64], sets: list[NDArray[Any]], n_orient: int, places: int
 ) -> NDArray[np.float64]:
-    """Return the probabilities of sets of places, relative to each other.
+    """Return log probabilities of the measurements and sets of places together, up to a constant of `rows`' size.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def weighed(
 
     Returns
     -------
-    probabilities : ndarray of shape (len(sets),)
+    values : ndarray of shape (len(sets),)
     """
     K, b = G.T @ G, G.T @ rows.T
     slabs = SLABS / max(float(np.trace(K)) / max(len(K), 1), 1e-300)
@@ -53,5 +53,13 @@ def weighed(
         parts = slabs[:, None, None] * energy / gain - len(rows) * np.log(gain)
         choices = math.lgamma(places + 1) - math.lgamma(k + 1) - math.lgamma(places - k + 1)
         values[own] = np.logaddexp.reduce(0.5 * parts.sum(axis=2), axis=0) + k * math.log(ONE_MORE) - choices
+    return values - math.log(len(slabs)) - 0.5 * float(np.sum(rows**2))
+
+
+def weighed(
+    rows: NDArray[np.float64], G: NDArray[np.float64], sets: list[NDArray[Any]], n_orient: int, places: int
+) -> NDArray[np.float64]:
+    """Return the probabilities of sets of places, relative to each other; parameters as for :func:`log_evidence`."""
+    values = log_evidence(rows, G, sets, n_orient, places)
     total: NDArray[np.float64] = np.exp(values - np.logaddexp.reduce(values))
     return total
