@@ -115,9 +115,10 @@ def _located(
     found = None if whitener is None else _between(screen, places, whitener, level, noise, budget)
     if found is None:
         found = _searched(screen, noise, budget)
-        whitener = grid_whitener(screen, found.places, found.level) if between and whitener is None else None
-        if whitener is not None:
-            found = _between(screen, found.places, whitener, found.level, noise, budget) or found
+        if between and whitener is None and found.places != sorted(places):
+            whitener = grid_whitener(screen, found.places, found.level)
+            if whitener is not None:
+                found = _between(screen, found.places, whitener, found.level, noise, budget) or found
     X = _posterior_mean(measured, gain.G[:, _columns(found.places, gain.o)], found.level)
     return Located(np.array(found.places, dtype=np.intp), X, found.inclusion, found.confidence, found.level)
 

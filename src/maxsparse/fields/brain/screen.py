@@ -53,6 +53,7 @@ class Screen:
         self.seen = self.Z.T @ gain.columns  # (r, o·B)
         self.products: dict[int, NDArray[np.float64]] = {}
         self.known: dict[tuple[int, ...], NDArray[np.float64]] = {}  # gains
+        self.factors: dict[tuple[int, ...], tuple[NDArray[Any], NDArray[Any], NDArray[Any], float]] = {}
 
     def gains(self, S: list[int]) -> NDArray[np.float64]:
         """Return by how much every place raises the log likelihood next to those of S, (B,)."""
@@ -63,7 +64,7 @@ class Screen:
 
     def _gains(self, S: list[int]) -> NDArray[np.float64]:
         o, B, gram = self.o, self.B, self.gain.gram
-        inverse, Y, R = self._factors(S)
+        inverse, Y, R, _ = self._factors(S)
         T = inverse @ np.concatenate([self._products(b) for b in S]) if S else np.empty((0, o * B))
         seen = (np.linalg.inv(np.linalg.cholesky(R)) @ (self.seen - Y.T @ T)).reshape(-1, o, B)
         T = T.reshape(-1, o, B)
@@ -77,7 +78,7 @@ class Screen:
 
     def value(self, S: list[int]) -> float:
         """Return the log likelihood of S."""
-        return float(-0.5 * self.n * np.linalg.slogdet(self._factors(S)[2])[1])
+        return -0.5 * self.n * self._factors(S)[3]
 
     def own_gains(self, S: list[int]) -> NDArray[np.float64]:
         """Return what every place of S adds to the others."""
@@ -170,15 +171,22 @@ class Screen:
     def _columns(self, S: list[int]) -> NDArray[np.float64]:
         return self.G[:, [self.o * b + i for b in S for i in range(self.o)]]
 
-    def _factors(self, S: list[int]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return L⁻¹ for the Gram matrix LLᵀ of S, L⁻¹ times the inner products of S and Z, and R_S."""
-        A = self._columns(S)
-        K = A.T @ A
-        power = np.diag(K).reshape(-1, self.o).mean(axis=1).repeat(self.o)
-        K[np.diag_indices(len(K))] += SILENT * power + 1e-300
-        inverse = np.linalg.inv(np.linalg.cholesky(K))
-        Y = inverse @ (A.T @ self.Z)
-        return inverse, Y, np.eye(self.r) * (1.0 + EXACT) - Y.T @ Y
+    def _factors(self, S: list[int]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float]:
+        """Return L⁻¹ for the Gram matrix LLᵀ of S, L⁻¹ times the inner products of S and Z, R_S, and log det R_S.
+
+        Places are taken in ascending order.
+        """
+        key = tuple(sorted(S))
+        if key not in self.factors:
+            A = self._columns(list(key))
+            K = A.T @ A
+            power = np.diag(K).reshape(-1, self.o).mean(axis=1).repeat(self.o)
+            K[np.diag_indices(len(K))] += SILENT * power + 1e-300
+            inverse = np.linalg.inv(np.linalg.cholesky(K))
+            Y = inverse @ (A.T @ self.Z)
+            R = np.eye(self.r) * (1.0 + EXACT) - Y.T @ Y
+            self.factors[key] = inverse, Y, R, float(np.linalg.slogdet(R)[1])
+        return self.factors[key]
 
     def projected(self) -> list[int]:
         """Return the places that alternating projections choose, one more as long as it gains more than by chance."""
