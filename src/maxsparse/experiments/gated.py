@@ -23,7 +23,7 @@ class Gated(Curves):
     about = (
         "The LSTM of experiment lstm against networks of the same width, steps and training signals with other cells: "
         "GRU, and gated feedback from all layers to all layers (Chung et al., 2015), which the paper's follow-up uses. "
-        "These networks do not come trained: the day preset trains three of them with two million signals each."
+        "These networks do not come trained: the day preset trains three of them with four million signals each."
     )
     claims = (
         Claim("feedback", "Gated feedback improves the LSTM.", "follow-up"),
