@@ -151,8 +151,13 @@ def real(only: Sequence[str] = ()) -> dict[str, Any]:
                 "10 lights, mean of draws": round(float(np.mean(ten)), 3),
             }
             print(f"{name:8} {method:25} {all_lights:6.2f}° with 96, {np.mean(ten):6.2f}° with 10", flush=True)
-    found = {name: vars(stereo.estimate_lamp_distance(scene)) for name, scene in scenes.items()}
-    return {**table, "lamp distance": {**found, "all three": vars(lamps)}}
+    found = {**{name: stereo.estimate_lamp_distance(scene) for name, scene in scenes.items()}, "all three": lamps}
+    return {**table, "lamp distance": {name: stored(one) for name, one in found.items()}}
+
+
+def stored(found: stereo.LampDistance) -> dict[str, Any]:
+    """Return a distance as plain JSON, which has no infinity."""
+    return {**vars(found), "distance": found.distance if np.isfinite(found.distance) else None}
 
 
 def error_of(scene: Scene, **options: Any) -> float:
@@ -396,12 +401,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=[], help="with real: measure these again, keep the others")
     given = parser.parse_args()
     chosen = given.parts or list(parts)
-    stored = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     for name in chosen:
-        stored[name] = real(given.methods) if name == "real" else parts[name]()
-        stored["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
+        results[name] = real(given.methods) if name == "real" else parts[name]()
+        results["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(stored, indent=2) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"Wrote {RESULTS.relative_to(ROOT)} (this process peaked at {peak:.2f} GB)")
 
