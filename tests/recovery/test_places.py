@@ -53,3 +53,13 @@ def test_draws_stay_with_their_signals():
     assert sorted(found.atoms.tolist()) == [1, 2]
     (found,) = joined.credible_sets(2, COSINES, np.eye(8)[0])
     assert found.atoms.tolist() == [0]
+
+
+def test_an_atom_that_stands_alone_or_in_addition_keeps_its_place():
+    """0 or 1, or both: 1 alone stands where 0 stood, although there is a place for it next to 0 as well."""
+    atoms = np.array([[[0, 3, 0], [0, 1, 3], [1, 3, 0]]], np.int32)
+    posterior = Posterior.of(np.array([[0.57, 0.28, 0.15]]), np.array([[2, 3, 2]]), atoms)
+    inclusion = np.array([0.85, 0.43, 0, 1, 0, 0, 0, 0])
+    first, second = posterior.credible_sets(0, COSINES, inclusion)
+    assert dict(zip(first.atoms.tolist(), first.probability, strict=True)) == pytest.approx({0: 0.85, 1: 0.15})
+    assert second.atoms.tolist() == [3]

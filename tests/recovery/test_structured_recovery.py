@@ -263,6 +263,21 @@ def test_signals_without_an_exact_answer_are_not_searched_for_one(monkeypatch):
     assert (result.noise[:2] == 0).all()
 
 
+@pytest.mark.parametrize("options", [{"positive": True}, {"groups": [0, 0, 1, 1]}, {}])
+@pytest.mark.parametrize("snapshots", [1, 3])
+def test_far_fewer_atoms_than_measurements(options, snapshots):
+    """Random starts must not be larger than the dictionary."""
+    rng = np.random.default_rng(0)
+    Phi = np.abs(rng.standard_normal((90, 4)))
+    X = np.zeros((3, snapshots, 4))
+    X[:, :, :2] = rng.uniform(0.5, 1.5, (3, snapshots, 2))
+    Y = X @ Phi.T + 0.01 * rng.standard_normal((3, snapshots, 90))
+    result = ms.SparseRecoverer(Phi, **options).recover(Y)
+    np.testing.assert_allclose(result.coef, X, atol=0.02)
+    other = ms.SparseRecoverer(Phi, **options).recover(rng.standard_normal((3, snapshots, 90)))  # nothing of it
+    assert np.isfinite(other.coef).all()
+
+
 def test_rank_of_the_snapshots_finds_almost_as_many_atoms_as_measurements():
     """MUSIC's guarantee: with rank d, every d below n."""
     rng = np.random.default_rng(0)

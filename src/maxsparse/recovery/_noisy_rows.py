@@ -67,7 +67,8 @@ def search_rows(
     room = make_room(m, most, len(shared.grid))
     s, pool = room.s, room.pool
     state, soft = np.empty(1, np.uint64), np.empty(m)
-    sizes = (max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n))))
+    largest = max(1, min(most, m, int(LARGEST * n)))
+    sizes = (max(1, min(int(SMALLEST * n), largest)), largest)
     for row in range(piece, N, pieces):
         start_random(state, seed, signals.Z[row])
         for j in range(m):

@@ -295,7 +295,8 @@ def _search_rows(
     state, soft = np.empty(1, np.uint64), np.empty(B)
     width = blocks.atoms.shape[0] / B
     smallest, most = int(SMALLEST * n / width), int(LARGEST * n / width)
-    sizes = (max(1, min(smallest, LONGEST_START // 4)), max(1, min(longest, B, most, LONGEST_START)))
+    largest = max(1, min(longest, B, most, LONGEST_START))
+    sizes = (max(1, min(smallest, LONGEST_START // 4, largest)), largest)
     for row in range(piece, N, pieces):
         start_random(state, seed, signals.Z[row])
         for j in range(B):

@@ -243,7 +243,8 @@ def _search(
     n, R, most = free.energy.shape[0], shared.rungs.shape[0], free.prior.shape[0] - 1
     keys, atoms = np.empty(free.b.shape[0]), np.empty(most + 1, np.int64)
     top, sizes, tried = np.full(R, -np.inf), np.zeros(R), np.zeros(R)
-    low, high = max(1, int(SMALLEST * n)), max(1, min(most, int(LARGEST * n)))
+    high = max(1, min(most, free.b.shape[0], int(LARGEST * n)))
+    low = max(1, min(int(SMALLEST * n), high))
     slab, soft = free.power / max(1.0, 0.25 * n), SHARPNESS * free.odds
     best, enough, best_rung, since, patience, rung = -np.inf, np.inf, 0, 0, 0, -1
     lowest = R if shared.ladder else 0  # rungs of the ladder that are climbed

@@ -179,8 +179,14 @@ class Posterior:
         if self.drawn is not None and self.drawn.first[i] < self.drawn.first[i + 1]:
             draws = [[int(a) for a in support] for support, _ in self.drawn.alternatives(i)]
             return [_smallest(place, level) for place in places_of_draws(anchors, draws, rest, cosines, level)]
+        K = len(anchors)
         for support, probability in supports:
-            for place, atom in matched(anchors, [int(a) for a in support], cosines):
+            # The places of the most probable support are filled first, others take what is left over.
+            pairs = matched(anchors[:K], [int(a) for a in support], cosines)
+            over = [atom for place, atom in pairs if place >= K]
+            pairs = [pair for pair in pairs if pair[0] < K]
+            pairs += [(K + place, atom) for place, atom in matched(anchors[K:], over, cosines)]
+            for place, atom in pairs:
                 if place >= len(places):
                     places.append({})
                     anchors.append(atom)
