@@ -103,7 +103,7 @@ def main():
         ],
     }
     for part in arguments.parts:
-        rows = []
+        rows, before = [], results.get(part, [])
         for plan in plans[part]:
             rows.append(cell(*plan))
             shares = {name: round(row["f1"], 2) for name, row in rows[-1]["methods"].items()}
@@ -112,7 +112,7 @@ def main():
             extra = {key: round(own[key], 2) for key in keys}
             extra["errors"] = [round(row["error"], 3) for row in rows[-1]["methods"].values()]
             print(part, len(plan[0]), *plan[1:], shares, extra, flush=True)
-            results[part] = rows
+            results[part] = rows + before[len(rows) :]  # what was measured before stays until it is measured again
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
