@@ -23,7 +23,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fuzz_files import make, seeds
@@ -34,7 +35,8 @@ from maxsparse._core.atomic import atomic_write
 
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 CLEAR = (ValueError, FileNotFoundError)
-LIBRARIES = ("numpy", "scipy", "torch", "safetensors", "pyarrow", "zarr", "opencv-python-headless", "pillow", "OpenEXR", "spectral", "rawpy")
+READERS = ("opencv-python-headless", "pillow", "OpenEXR", "spectral", "rawpy")
+LIBRARIES = ("numpy", "scipy", "torch", "safetensors", "pyarrow", "zarr", *READERS)
 SEED = 20
 PATIENCE_SECONDS = 60
 
@@ -139,7 +141,11 @@ def identity(made, megabytes):
 
 def versions():
     """Return the versions of what reads the files."""
-    return {"python": platform.python_version(), "maxsparse": ms.__version__, **{n: version(n) for n in LIBRARIES}}
+    found = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return {"python": platform.python_version(), "maxsparse": ms.__version__, **found}
 
 
 def main():

@@ -1,8 +1,9 @@
-"""Small valid files of the front ends: spectra, hyperspectral images, recordings, raw photographs; for fuzz_files.py."""
+"""Small valid files of the front ends, for fuzz_files.py: spectra, images, recordings, raw photographs."""
 
 from __future__ import annotations
 
 import struct
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -37,9 +38,11 @@ def field_files(folder, add):
     for name in ("plain.jdx", "packed.dx", "pairs.jcm", "library.csv", "rows.tsv"):
         add(name, read_spectra)
     _arrays(folder, add, read_spectra)
-    _envi(folder, add, read_spectra)
     _recordings(folder, add)
-    _raw(folder, add)
+    if find_spec("spectral"):
+        _envi(folder, add, read_spectra)
+    if find_spec("rawpy"):
+        _raw(folder, add)
 
 
 def _arrays(folder, add, read_spectra):
@@ -51,7 +54,9 @@ def _arrays(folder, add, read_spectra):
     cells = {"spectra": values, "wavelength": axis, "names": names.astype(object)}
     scipy.io.savemat(folder / "library.mat", cells)
     content = (folder / "library.mat").read_bytes()
-    (folder / "library.mat").write_bytes(b"MATLAB 5.0 MAT-file".ljust(116) + content[116:])  # without the time of writing
+    (folder / "library.mat").write_bytes(
+        b"MATLAB 5.0 MAT-file".ljust(116) + content[116:]
+    )  # without the time of writing
     add("library.npz", read_spectra)
     add("library.mat", read_spectra)
 

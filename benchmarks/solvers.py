@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -90,17 +91,18 @@ def bench_omp_batches(quick: bool, rounds: int) -> dict[str, object]:
     for n, m, k, N in OMP_SHAPES:
         calls = 3 if quick else max(10, N // 10 // BATCH)
         Phi = ms.dictionaries.gaussian(n, m, rng=SEED)
-        _, Y = ms.signals.sample(Phi, calls * BATCH, sparsity=k, rng=SEED + 1)
-        batches = np.split(Y, calls)
+        batches = np.split(ms.signals.sample(Phi, calls * BATCH, sparsity=k, rng=SEED + 1)[1], calls)
         columns, D, G = [np.asfortranarray(B.T) for B in batches], np.asfortranarray(Phi), Phi.T @ Phi
+        ours = partial(ms.solvers.omp, Phi, sparsity=k, tol=0.0, n_threads=1)
+        theirs = partial(spams.omp, D=D, L=k, eps=0.0, numThreads=1)
+        greedy = partial(orthogonal_mp_gram, G, Phi.T @ columns[0], n_nonzero_coefs=k)
         tasks = {
-            "maxsparse": lambda: [ms.solvers.omp(Phi, B, sparsity=k, tol=0.0, n_threads=1) for B in batches],
-            "spams": lambda: [spams.omp(B, D, L=k, eps=0.0, numThreads=1) for B in columns],
-            "scikit-learn": lambda: orthogonal_mp_gram(G, Phi.T @ columns[0], n_nonzero_coefs=k),
+            "maxsparse": (lambda ours=ours, batches=batches: [ours(B) for B in batches], calls * BATCH),
+            "spams": (lambda theirs=theirs, columns=columns: [theirs(B) for B in columns], calls * BATCH),
+            "scikit-learn": (greedy, BATCH),
         }
-        counts = {"maxsparse": calls * BATCH, "spams": calls * BATCH, "scikit-learn": BATCH}
-        medians = interleave({peer: (task, counts[peer]) for peer, task in tasks.items()}, rounds)
         name = f"omp {n}×{m}, k={k}, batches of {BATCH}"
+        medians = interleave(tasks, rounds)
         results[name] = row(name, medians, {"spams": 1.0, "scikit-learn": 100.0 if n < 100 else 16.0})
     return results
 

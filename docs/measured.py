@@ -131,6 +131,12 @@ def faults(results: dict[str, Any]) -> str:
     return f"{table(header, rows)}\n\n`{results['command']}`, seed {results['seed']}."
 
 
+def fuzz_fields(results: dict[str, Any]) -> str:
+    """Return the same for the files of the front ends."""
+    command = results["command"]
+    return fuzz(results | {"command": f"{command} --files {' '.join(sorted(results['by file']))}"})
+
+
 def long_run(results: dict[str, Any]) -> str:
     """Return the memory, threads and handles of the long run, in its first and second half."""
     shown = [name for name in results if name not in ("command", "versions", "notes")]
@@ -614,6 +620,7 @@ BENCHMARK_BLOCKS = {
     "int-eight": ("export.json", int_eight),
     "numerics": ("numerics.json", numerics),
     "fuzz": ("fuzz.json", fuzz),
+    "fuzz_fields": ("fuzz_fields.json", fuzz_fields),
     "faults": ("faults.json", faults),
     "cold-start": ("cold_start.json", cold_start),
     "long-run": ("long_run.json", long_run),

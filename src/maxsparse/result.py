@@ -215,7 +215,8 @@ class Result:
             np.savez_compressed(stream, method=np.array(self.method), **arrays)
 
     def _stored(self) -> dict[str, NDArray[Any]]:
-        values = {name: getattr(self, name) for name in _fields(type(self))}
+        kind: Any = type(self)
+        values = {name: getattr(self, name) for name in _fields(kind)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray) or is_tensor(value)}
 
     def moved(self, move: Callable[[Any], Any]) -> Result:
@@ -225,6 +226,6 @@ class Result:
 
 
 @cache
-def _fields(kind: type[Result]) -> tuple[str, ...]:
+def _fields(kind: Any) -> tuple[str, ...]:
     """Return the names of a result's fields."""
     return tuple(field.name for field in fields(kind))

@@ -88,7 +88,7 @@ _alone = Lock()
 def _listen() -> _Line:
     """Return what numba tells of compilation, from the first call on."""
     line = _Line()
-    register("numba:compile", line)
+    register("numba:compile", line)  # type: ignore[no-untyped-call]
     return line
 
 

@@ -319,7 +319,8 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
 def _left_singular(Phi: Any, *, full: bool) -> tuple[Any, Any]:
     """Return left singular vectors and singular values of Φ; of a wide Φ by way of Φᵀ = QR, without Q."""
     if Phi.shape[1] > max(WIDE, len(Phi)):
-        U, sigma, _ = np.linalg.svd(np.linalg.qr(Phi.T, mode="r").T)
+        R: Any = np.linalg.qr(Phi.T, mode="r")
+        U, sigma, _ = np.linalg.svd(R.T)
         return U, sigma
     U, sigma, _ = np.linalg.svd(Phi, full_matrices=full)
     return U, sigma

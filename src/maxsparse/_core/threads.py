@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from maxsparse._core.validation import check_integer
 
-__all__ = ["available_threads", "over_slices", "threads", "threads_in_use"]
+__all__ = ["available_threads", "over_slices", "still_running", "threads", "threads_in_use"]
 
 SLICES_PER_THREAD = 8  # enough to balance hard signals, few enough that the overhead per slice is negligible
 
@@ -37,7 +37,7 @@ def threads(n_threads: int | None, *, blas: bool = True) -> Iterator[None]:
     """Run compiled loops on `n_threads` threads, all cores for None, and BLAS on one.
 
     BLAS computes the small products before a loop; its threads would keep spinning for milliseconds afterwards and take
-    a core from the loop. Where none is called (``blas=False``) it is left alone: to ask it takes as long as ten signals.
+    a core from the loop. Where none is called (``blas=False``) it is left alone, which saves the time of ten signals.
     """
     if n_threads is None:
         n_threads = _chosen.get()
@@ -85,11 +85,24 @@ def over_slices(kernel: Callable[..., Any], count: int, *arguments: Any) -> None
     helpers = _start(work, n_threads - 1)
     try:
         work()
+    except KeyboardInterrupt:
+        if ending:  # nobody looks at what the other threads write
+            _left.extend(helper for helper in helpers if not helper.cancel())
+        raise
     finally:
-        running = [helper for helper in helpers if not helper.cancel()]
+        running = [helper for helper in helpers if helper not in _left and not helper.cancel()]
         wait(running)
     for helper in running:
         helper.result()
+
+
+ending = False  # whether Ctrl-C ends the process, so that slices of other threads need not be waited for
+_left: list[Future[None]] = []  # helpers that were still at work when Ctrl-C was pressed
+
+
+def still_running() -> bool:
+    """Whether a thread is still at work on a slice of a call that Ctrl-C ended; the interpreter would wait for it."""
+    return any(not helper.done() for helper in _left)
 
 
 def _start(work: Callable[[], None], n_helpers: int) -> list[Future[None]]:

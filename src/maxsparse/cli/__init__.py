@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any
 
@@ -27,6 +33,10 @@ from maxsparse.cli.unmix import unmix
 from maxsparse.cli.warm import warm
 
 __all__ = ["app", "main"]
+
+PATIENCE_SECONDS = 0.6  # after Ctrl-C, before a process that does not react is ended
+LONG_PATIENCE_SECONDS = 20.0  # of commands that write what they have when Ctrl-C is pressed
+WRITE_AT_THE_END = ("fit", "reproduce", "stereo")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -73,7 +83,12 @@ def main() -> None:
     warnings.showwarning = _say_warning
     pressed = _note_interrupts()
     try:
-        app(prog_name="maxsparse")
+        with _watched(pressed):
+            app(prog_name="maxsparse")
+    except SystemExit as ended:
+        if pressed and _busy():
+            _end_now(ended.code if isinstance(ended.code, int) else 1)
+        raise
     except (ValueError, OSError, ImportError, MemoryError) as error:
         clear()
         typer.secho(f"maxsparse: {_words(error)}", err=True, fg="red")
@@ -92,7 +107,25 @@ def main() -> None:
 def _end_interrupted() -> None:
     clear()
     typer.secho("maxsparse: interrupted", err=True, fg="red")
+    if _busy():
+        _end_now(1)
     sys.exit(1)
+
+
+def _busy() -> bool:
+    """Whether threads are still at work, for which the interpreter would wait."""
+    threads = sys.modules.get("maxsparse._core.threads")
+    return threads is not None and threads.still_running()
+
+
+def _end_now(code: int) -> None:
+    """End this process without waiting for anything; files are whole or not there, as after a kill."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            if stream is sys.stderr and stream.isatty():
+                stream.write("\x1b[?25h")  # the cursor, which bars hide
+            stream.flush()
+    os._exit(code)
 
 
 def _note_interrupts() -> list[int]:
@@ -101,11 +134,49 @@ def _note_interrupts() -> list[int]:
 
     def note(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
+        threads: Any = sys.modules.get("maxsparse._core.threads")  # if compiled code is in use
+        if threads is not None:
+            threads.ending = True
         signal.default_int_handler(number, frame)
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, note)
     return pressed
+
+
+@contextmanager
+def _watched(pressed: list[int]) -> Iterator[None]:
+    """End the process if Ctrl-C finds the main thread in compiled code that takes long: Python waits for its end."""
+    if os.name == "nt" or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):
+        yield
+        return
+    receiving, sending = socket.socketpair()
+    sending.setblocking(False)
+    patience = LONG_PATIENCE_SECONDS if set(sys.argv[1:2]) & set(WRITE_AT_THE_END) else PATIENCE_SECONDS
+
+    def watch() -> None:
+        seen = 0
+        while number := receiving.recv(1):
+            if number[0] != signal.SIGINT:
+                continue
+            end = time.monotonic() + patience
+            while len(pressed) <= seen:
+                if time.monotonic() > end:
+                    sys.stderr.write("\nmaxsparse: interrupted\n")
+                    _end_now(130)
+                time.sleep(0.02)
+            seen = len(pressed)
+
+    watcher = Thread(target=watch, name="maxsparse-interrupt", daemon=True)
+    before = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        sending.close()
+        watcher.join()
+        receiving.close()
 
 
 def _words(error: Exception) -> str:

@@ -74,8 +74,8 @@ def _warn_of_lengths(Phi: Any) -> None:
     norms = column_norms(np.asarray(Phi))
     if norms.size and norms.max() > UNEQUAL * norms.min():
         warnings.warn(
-            f"atoms have lengths from {norms.min():.3g} to {norms.max():.3g}: methods prefer long ones, and coefficients "
-            "of short ones are large. Scale the atoms to length 1 unless this is meant",
+            f"atoms have lengths from {norms.min():.3g} to {norms.max():.3g}: methods prefer long ones, and "
+            "coefficients of short ones are large. Scale the atoms to length 1 unless this is meant",
             stacklevel=1,  # the same place for all commands, so that it is said once
         )
 

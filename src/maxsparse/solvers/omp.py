@@ -260,7 +260,7 @@ def _argmax_magnitude(alpha: NDArray[Any]) -> int:
     best = alpha[0] * 0.0
     for j in range(m):
         best = max(best, abs(alpha[j]))
-    first = m
+    first: int = m
     for j in range(m):
         first = min(first, j if abs(alpha[j]) >= best else m)
     return first

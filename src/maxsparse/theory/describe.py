@@ -173,7 +173,7 @@ def describe(
     def whiten() -> FloatArray:
         nonlocal white
         W, D = precondition(unit)
-        white = W @ unit * D
+        white = np.asarray(W @ unit * D)
         return white
 
     def constant(matrix: FloatArray) -> RipConstant:

@@ -146,7 +146,8 @@ def unmix_cube(
             abundance[start : start + rows], confidence[start : start + rows] = found, sure
     with atomic_write(target / "names.txt") as stream:
         stream.write("\n".join(library.names).encode())
-    maps = CubeMaps(*(np.load(path, mmap_mode="r") for path in paths), library.names)
+    written = [np.load(path, mmap_mode="r") for path in paths]
+    maps = CubeMaps(written[0], written[1], library.names)
     write_cube_report(maps, target)
     return maps
 
