@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.linalg import times
+
 __all__ = ["Dense", "explain_densely"]
 
 FACTORS = np.array([0.5, 1.0, 2.0])  # of v, around what the power of a signal suggests
@@ -63,4 +65,4 @@ def explain_densely(
     beyond = np.clip(np.log(n / np.maximum(directions, 1.0)) / math.log(max(n, 2)), LEAST, 1.0 - LEAST)
     beyond[directions < 1.0] = LEAST  # nothing stands out: there is nothing to explain
     mean = (weights * v / total).sum(axis=1) * coordinates
-    return Dense(evidence, np.log(beyond) - np.log1p(-beyond) + CAUTION, mean @ basis.T)
+    return Dense(evidence, np.log(beyond) - np.log1p(-beyond) + CAUTION, times(mean, np.ascontiguousarray(basis.T)))

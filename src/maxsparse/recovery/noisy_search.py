@@ -266,7 +266,7 @@ def _consider_dense(out: Out, dense: Dense, Q: NDArray[np.float64], passed: NDAr
     sparse = 1.0 / (1.0 + np.exp(np.minimum(dense.odds + dense.evidence - out.level[:, 2], 700.0)))
     rows = np.flatnonzero(sparse < CERTAIN)
     rest = (1.0 - sparse[rows])[:, None]
-    mean = dense.coordinates[rows] @ Q
+    mean = times(dense.coordinates[rows], np.ascontiguousarray(Q))  # each row by the same operations in any batch
     if passed is not None:
         trusted = np.isfinite(passed[rows, 0])
         mean[trusted] = passed[rows[trusted]]
