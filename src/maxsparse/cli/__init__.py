@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Thread, main_thread
 from types import FrameType
 from typing import Annotated, Any
 
@@ -128,8 +128,13 @@ def _end_now(code: int) -> None:
     os._exit(code)
 
 
-def _note_interrupts() -> list[int]:
-    """Return a list that gets an entry with every Ctrl-C; the handling of Ctrl-C is not changed otherwise."""
+def _note_interrupts() -> list[int] | None:
+    """Return a list that gets an entry with every Ctrl-C; the handling of Ctrl-C is not changed otherwise.
+
+    None where a caller handles Ctrl-C in its own way, or ignores it.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return None
     pressed: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -139,28 +144,29 @@ def _note_interrupts() -> list[int]:
             threads.ending = True
         signal.default_int_handler(number, frame)
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, note)
     return pressed
 
 
 @contextmanager
-def _watched(pressed: list[int]) -> Iterator[None]:
+def _watched(pressed: list[int] | None) -> Iterator[None]:
     """End the process if Ctrl-C finds the main thread in compiled code that takes long: Python waits for its end."""
-    if os.name == "nt" or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):
+    if os.name == "nt" or pressed is None:
         yield
         return
     receiving, sending = socket.socketpair()
     sending.setblocking(False)
     patience = LONG_PATIENCE_SECONDS if set(sys.argv[1:2]) & set(WRITE_AT_THE_END) else PATIENCE_SECONDS
+    noting = signal.getsignal(signal.SIGINT)
 
     def watch() -> None:
         seen = 0
         while number := receiving.recv(1):
-            if number[0] != signal.SIGINT:
+            # Training, for example, handles Ctrl-C itself.
+            if number[0] != signal.SIGINT or signal.getsignal(signal.SIGINT) is not noting:
                 continue
-            end = time.monotonic() + patience
-            while len(pressed) <= seen:
+            end, place = time.monotonic() + patience, _place()
+            while len(pressed) <= seen and _place() == place:  # elsewhere: it runs, and somebody has handled it
                 if time.monotonic() > end:
                     sys.stderr.write("\nmaxsparse: interrupted\n")
                     _end_now(130)
@@ -177,6 +183,12 @@ def _watched(pressed: list[int]) -> Iterator[None]:
         sending.close()
         watcher.join()
         receiving.close()
+
+
+def _place() -> tuple[int, int]:
+    """Return where the main thread is; it stays there while compiled code runs."""
+    frame = sys._current_frames()[main_thread().ident or 0]
+    return id(frame), frame.f_lasti
 
 
 def _words(error: Exception) -> str:

@@ -55,7 +55,8 @@ class Pieces:
             if material is not None and normals is not None:
                 readings = material.divided_out(readings, lights, normals[members])
             fits.append(solver(readings, lights))
-        return Fit.join(fits).take(np.argsort(np.concatenate(pixels), kind="stable"))
+        whole = Fit.join(fits)
+        return whole if self.lamps is None else whole.take(np.argsort(np.concatenate(pixels), kind="stable"))
 
     def _pixels(self) -> list[NDArray[np.intp]]:
         """Return the numbers of the pixels of every piece."""
