@@ -90,6 +90,8 @@ def test_bad_use():
             stereo.estimate_normals(scene, lamp_distance=value)
     with pytest.raises(ValueError, match="omit camera="):
         stereo.estimate_normals(scene, lamp_distance=3.0, camera=np.diag([100.0, 100.0, 1.0]))
+    with pytest.raises(ValueError, match="context=True needs the expected errors of method='auto', got method='ls'"):
+        stereo.estimate_normals(scene, "ls", context=True)
     with pytest.raises(ValueError, match="at least one scene"):
         stereo.estimate_lamp_distance([])
     other = stereo.make_scene(np.ones((6, 4, 5)), scene.lights)

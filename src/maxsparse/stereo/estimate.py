@@ -163,7 +163,7 @@ def estimate_normals(
         (:func:`maxsparse.stereo.even_albedo.refit_evenly`). None means True for ``"auto"`` only.
     context : bool or None, default=None
         Let normals whose expected error is large lean on their neighbours
-        (:func:`maxsparse.stereo.fitting.lean.lean_on_neighbours`). None means True for ``"auto"`` only.
+        (:func:`maxsparse.stereo.fitting.lean.lean_on_neighbours`). For ``"auto"`` only, where None means True.
     rng : int, numpy.random.Generator or None, default=0
         For methods that use random numbers.
     n_threads : int or None, default=None
@@ -225,6 +225,8 @@ def estimate_normals(
     if lights == "known" and not scene.lights_known and positions is None:
         raise ValueError('the scene has no light directions; pass lights="estimate" to find them in the photographs')
     own = method == "auto"
+    if context and not own:
+        raise ValueError(f"context=True needs the expected errors of method='auto', got method={method!r}; omit it")
     if camera is not None and (material or lamp_distance not in (None, "far")):
         raise ValueError("material=True and lamp_distance= need an orthographic camera; omit camera=")
     far = _check_lamp_distance(lamp_distance, own and lights == "known" and camera is None)

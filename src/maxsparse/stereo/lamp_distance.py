@@ -137,7 +137,7 @@ def _bent_misfit(some: SomePixels, bend: float, kappa: float) -> FloatArray:
     from maxsparse.stereo.fitting.lamp_misfit import log_misfit
 
     # κx moves with the place, λn with the normal, in one and the same formula.
-    return log_misfit(some._replace(points=kappa * some.points + bend * some.normals), 1.0)
+    return log_misfit(some._replace(points=kappa * some.points + bend * some.normals))
 
 
 def _choose(scene: Scene, fit: Fit) -> SomePixels | None:

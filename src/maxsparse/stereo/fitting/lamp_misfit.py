@@ -24,19 +24,21 @@ class SomePixels(NamedTuple):
     readings: NDArray[np.float64]  # (p, q)
     lit: NDArray[np.bool_]  # (p, q)
     lights: NDArray[np.float64]  # (q, 3)
-    points: NDArray[np.float64]  # (p, 3), in pixels from the middle of the picture
+    points: NDArray[
+        np.float64
+    ]  # (p, 3), from the middle of the picture; in units of the lamps' distance for `log_misfit`
     normals: NDArray[np.float64]  # (p, 3), of distant lights
 
 
-def log_misfit(some: SomePixels, inverse: float) -> FloatArray:
-    """Return the logarithm of every pixel's median misfit relative to its albedo, for lamps at distance 1/inverse."""
+def log_misfit(some: SomePixels) -> FloatArray:
+    """Return the logarithm of every pixel's median misfit relative to its albedo."""
     out = np.zeros(len(some.readings))
-    over_slices(_misfit_rows, len(out), some, inverse, out)
+    over_slices(_misfit_rows, len(out), some, out)
     return out
 
 
 @kernel()
-def _misfit_rows(piece: int, pieces: int, some: SomePixels, inverse: float, out: NDArray[Any]) -> None:
+def _misfit_rows(piece: int, pieces: int, some: SomePixels, out: NDArray[Any]) -> None:
     readings, lit, lights, points, _ = some
     P, q = readings.shape
     A, o = np.empty((q, 3)), np.empty(q)
@@ -46,7 +48,7 @@ def _misfit_rows(piece: int, pieces: int, some: SomePixels, inverse: float, out:
         for i in range(q):
             square = 0.0
             for c in range(3):
-                A[i, c] = lights[i, c] - inverse * points[row, c]
+                A[i, c] = lights[i, c] - points[row, c]
                 square += A[i, c] * A[i, c]
             o[i] = readings[row, i] * square * np.sqrt(square)
             weights[i] = 1.0 if lit[row, i] else 0.0

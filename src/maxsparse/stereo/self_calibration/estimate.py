@@ -112,7 +112,7 @@ def estimate_lights(scene: Scene, *, rng: RandomState = 0) -> LightEstimate:
     >>> found.determined, bool(ms.metrics.angular_error(found.lights, L).mean() < 3)
     (True, True)
     """
-    with threads(None):  # BLAS gives other roundings on several threads
+    with threads(None):  # rounding errors of BLAS depend on the number of threads
         resolved, directions, intensities = _find_lights(scene, check_rng(rng))
     reasons = _reasons(resolved, directions)
     for reason in reasons:
