@@ -39,6 +39,13 @@ PAPER = {  # mean degrees that the paper reports for its own Bunny
 }
 OTHERS = ("ls", "l1", "sbl", "rnd4")
 COMPARED = (*PAPER, "network-more")  # on the scene that is close to the paper's
+# The paper tunes d₁, d₂, mean and variance of its training outliers and does not state them. These are the best of
+# fifteen laws at q = 10 on draws 100 to 102, which nothing else uses; with more lights up to .6 q outliers did no better.
+# Without cast shadows outliers are positive: a reading in an attached shadow is 0 where nᵀl < 0, highlights add light.
+LAWS = {
+    "bunny": {"share": 0.4, "mean": 0.0, "variance": 0.25},
+    COMPUTED: {"share": 0.4, "mean": 0.3, "variance": 0.02},
+}
 BUNNY = {"object": "bunny", "scenes": [COMPUTED], "size": 256, "lights": [10, 20, 40]}
 
 
@@ -54,8 +61,9 @@ class Stereo(Experiment):
         "SBL come closest to the paper's table there, which the paper's claims are judged on; rows of their own judge "
         "the rendered one. Mean angular error over the pixels that get a normal. The network is the paper's: "
         "Φ is the projection onto the null space of the lights, the training outliers have random supports and "
-        "gaussian values (--outliers, --mean, --variance), and the four readings with the lowest scores give the "
-        "normal; it is trained for every draw, and its runtime is without training. 'auto' is this package's method "
+        "gaussian values (--outliers, --mean, --variance), which the paper tunes and does not state; the day preset "
+        "has laws tuned on other draws, one for each scene. The four readings with the lowest scores give the normal. "
+        "The network is trained for every draw, and its runtime is without training. 'auto' is this package's method "
         "and needs no training. Runtimes are those of the compiled solvers of this package, not of the paper's code."
     )
     because = "This is the reproduction: scene, outliers and code are not the paper's."
@@ -85,10 +93,17 @@ class Stereo(Experiment):
             "seeds": [0, 1, 2],
             "network": {"samples": 300_000, "hyperparameters": {"width": 100, "depth": 20}},
         },
+        # Ten draws for the paper's strongest claim, at q = 10. A network takes five minutes of one core.
         "day": {
             **BUNNY,
             "seeds": list(range(10)),
-            "network": {"samples": 20_000_000, "hyperparameters": {"width": 100, "depth": 20}},
+            "draws": [10, 3, 3],
+            "network": {
+                "samples": 20_000_000,
+                "hyperparameters": {"width": 100, "depth": 20},
+                "changes": {"batch_size": 2000, "precision": "bfloat16", "rounds": 4},
+            },
+            "laws": LAWS,
         },
         "paper": {
             **BUNNY,
@@ -108,7 +123,7 @@ class Stereo(Experiment):
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
         """List every method on every draw. Consecutive tasks are different draws: two processes then render two."""
-        draws = [{"q": q, "seed": seed} for q in settings["lights"] for seed in settings["seeds"]]
+        draws = [{"q": q, "seed": seed} for q, seeds in _draws(settings).items() for seed in seeds]
         found: list[dict[str, Any]] = [{"method": method, **draw} for method in methods for draw in draws]
         for scene in settings["scenes"]:
             found += [{"method": m, **draw, "scene": scene} for m in methods if m in COMPARED for draw in draws]
@@ -122,7 +137,7 @@ class Stereo(Experiment):
         scene = photographs(settings, task["seed"], store.folder, task.get("scene")).select(range(task["q"]))
         name, options = task["method"], {}
         if name in ("network", "network-more"):
-            model = trained_network(settings, scene.lights, task["seed"], store)
+            model = trained_network(settings, scene.lights, task["seed"], store, task.get("scene"))
             count = 4 if name == "network" else max(4, task["q"] // 2)
             name, options = "network", {"model": model, "inliers": count, "device": store.device}
         result, seconds = timed(scene, name, options)
@@ -153,8 +168,9 @@ class Stereo(Experiment):
 
     def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
         """Tabulate errors and runtimes as the paper does, next to the paper's errors."""
-        draws = len(data.unique("seed"))
-        over = f"mean and standard deviation over {draws} draws" if draws > 1 else "one draw"
+        counts = [len(data.select(q=q).unique("seed")) for q in settings["lights"]]
+        said = str(counts[0]) if len(set(counts)) == 1 else " / ".join(map(str, counts))
+        over = f"mean and standard deviation over {said} draws" if max(counts) > 1 else "one draw"
         main = data.select(scene=None)
         header = ["q", *_labels(main).values()]
         tables = [
@@ -175,6 +191,13 @@ class Stereo(Experiment):
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare means over draws; "significantly outperforms" must hold in every draw."""
         return judge(self, settings, data, LABELS, OTHERS)
+
+
+def _draws(settings: dict[str, Any]) -> dict[int, list[int]]:
+    """Return the seeds of every number of lights: all of them, or as many as the settings say."""
+    lights, seeds = settings["lights"], settings["seeds"]
+    counts = settings.get("draws", [len(seeds)] * len(lights))
+    return {q: seeds[:count] for q, count in zip(lights, counts, strict=True)}
 
 
 def _first_scene(settings: dict[str, Any], task: dict[str, Any], store: Store) -> Scene:

@@ -79,16 +79,21 @@ def _ball(size: int, lights: NDArray[np.float64]) -> Scene:
     return stereo.make_scene(images, lights, mask=x**2 + y**2 < 0.85, normals=n)
 
 
-def trained_network(settings: dict[str, Any], lights: NDArray[np.float64], seed: int, store: Store) -> Path:
+def trained_network(
+    settings: dict[str, Any], lights: NDArray[np.float64], seed: int, store: Store, scene: str | None = None
+) -> Path:
     """Return the file of the paper's network for a rig; it is trained if missing, and resumed if interrupted."""
     from maxsparse.stereo.methods.network import train_network
-    from maxsparse.training import DivergenceError
+    from maxsparse.training import DivergenceError, preset_for
 
-    path = store.folder / f"stereo-{_key(lights.round(6).tolist(), settings['network'], seed)}.safetensors"
+    options = {**_law(settings, scene, len(lights)), **settings["network"]}
+    path = store.folder / f"stereo-{_key(lights.round(6).tolist(), options, seed)}.safetensors"
     note = path.with_suffix(".diverged.txt")
     if not path.is_file() and not note.is_file():
         store.folder.mkdir(parents=True, exist_ok=True)
-        options = {"n_threads": 1, "device": store.device, "progress": True, **settings["network"]}
+        if changes := options.pop("changes", None):
+            options["settings"] = preset_for("residual").but(**changes)
+        options = {"n_threads": 1, "device": store.device, "progress": True, **options}
         try:
             train_network(lights, path, minutes=None, rng=seed, keep=True, **options)
         except DivergenceError as error:
@@ -97,6 +102,14 @@ def trained_network(settings: dict[str, Any], lights: NDArray[np.float64], seed:
     if note.is_file():
         raise Diverged(f"{note.read_text(encoding='utf-8').strip()} (remove {str(note)!r} to train it again)")
     return path
+
+
+def _law(settings: dict[str, Any], scene: str | None, q: int) -> dict[str, Any]:
+    """Return the law of the outliers that the network of a scene trains on; empty for that of the method."""
+    if "laws" not in settings:
+        return {}
+    law = dict(settings["laws"][scene or settings["object"]])
+    return {"outliers": [1, round(law.pop("share") * q)], **law}
 
 
 def timed(scene: Scene, method: str, options: dict[str, Any]) -> tuple[NormalMap, float]:

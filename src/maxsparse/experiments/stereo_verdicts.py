@@ -88,7 +88,7 @@ class _Scene:
             seed: all_below(
                 *((self.error("network", self.few, seed=seed), self.error(m, self.few, seed=seed)) for m in self.others)
             )
-            for seed in self.data.unique("seed")
+            for seed in self.data.select(q=self.few).unique("seed")
         }
         ahead = sum(found is True for found in draws.values())
         holds = None if not draws or None in draws.values() else ahead == len(draws)
