@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.validation import FloatArray, check_integer, check_matrix, check_number
+from maxsparse.stereo.multigrid import solve
 
 __all__ = ["check_camera", "check_distance", "integrate"]
 
 SHARPNESS = 2.0  # k of the bilateral weights
+DIRECT = 20_000  # pixels up to which the equations are factorised; beyond, that takes gigabytes and minutes
 STEEPEST = 0.02  # cosine to the viewing ray below which a normal gives no reliable slope
 
 
@@ -201,18 +203,18 @@ def _laplace(
 
     P = len(parts)
     a, b = pairs.T
-    rows = np.concatenate([a, b, a, b])
-    columns = np.concatenate([b, a, a, b])
-    values = np.concatenate([-weights, -weights, weights, weights])
     # One pixel of every part is held at zero: the constant is free, and the matrix would be singular.
     _, anchors = np.unique(parts, return_index=True)
-    hold = sparse.csc_matrix((np.ones(len(anchors)), (anchors, anchors)), shape=(P, P))
-    A = sparse.csc_matrix((values, (rows, columns)), shape=(P, P)) + hold
-    right = np.bincount(b, targets, P) - np.bincount(a, targets, P)
+    diagonal = np.bincount(a, weights, P) + np.bincount(b, weights, P) + np.isin(np.arange(P), anchors)
+    below = sparse.csr_matrix((-weights, (b.astype(np.int32), a.astype(np.int32))), shape=(P, P))
+    A = (below + below.T + sparse.diags(diagonal)).tocsr()
+    right = np.asarray(np.bincount(b, targets, P) - np.bincount(a, targets, P), dtype=np.float64)
+    if P > DIRECT and (z := solve(A, right)) is not None:
+        return z
     with warnings.catch_warnings():
         warnings.simplefilter("error", MatrixRankWarning)
         try:
-            return np.atleast_1d(spsolve(A, right, permc_spec="MMD_AT_PLUS_A"))
+            return np.atleast_1d(spsolve(A.tocsc(), right, permc_spec="MMD_AT_PLUS_A"))
         except MatrixRankWarning as error:
             raise ValueError(
                 "the normals do not determine depth: the equations are singular; check the normals"

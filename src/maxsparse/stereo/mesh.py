@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from maxsparse.stereo.integrate import check_camera
 
 __all__ = ["Mesh", "make_mesh", "write_mesh"]
 
+LINES = 50_000  # of a text file, written at once
 FORMATS = ("ply", "obj", "glb")
 
 
@@ -112,17 +113,34 @@ def write_mesh(mesh: Mesh, path: str | os.PathLike[str]) -> None:
     path : str or path
         The suffix sets the format: .ply, .obj or .glb.
     """
+    kind = check_choice(Path(path).suffix.lower().lstrip("."), "the suffix of the mesh file", FORMATS)
+    if kind == "obj":
+        with atomic_write(path) as stream:
+            _write_obj(mesh, stream)
+        return
     with needs("writing a mesh"):
         import trimesh
-    kind = check_choice(Path(path).suffix.lower().lstrip("."), "the suffix of the mesh file", FORMATS)
     look: dict[str, Any] = {"vertex_colors": mesh.colours}
     if kind == "glb" and mesh.texture is not None:
         look = {"visual": _textured(mesh.texture, mesh.pixels)}
     body = trimesh.Trimesh(mesh.vertices, mesh.faces, vertex_normals=mesh.normals, process=False, **look)
-    options: dict[str, Any] = {"glb": {"include_normals": True}, "ply": {"vertex_normal": True}, "obj": {}}
+    options: dict[str, Any] = {"glb": {"include_normals": True}, "ply": {"vertex_normal": True}}
     data: Any = body.export(file_type=kind, **options[kind])
     with atomic_write(path) as stream:
-        stream.write(data.encode() if isinstance(data, str) else data)
+        stream.write(data)
+
+
+def _write_obj(mesh: Mesh, stream: IO[bytes]) -> None:
+    """Write lines of text in blocks: the text of a large mesh at once would take gigabytes."""
+    coloured = np.concatenate([mesh.vertices, mesh.colours / 255.0], axis=1)
+    tables: list[tuple[str, NDArray[Any]]] = [
+        ("v %.8g %.8g %.8g %.4g %.4g %.4g\n", coloured),
+        ("vn %.6g %.6g %.6g\n", mesh.normals),
+        ("f %d//%d %d//%d %d//%d\n", np.repeat(mesh.faces + 1, 2, axis=1)),
+    ]
+    for line, rows in tables:
+        for block in np.array_split(rows, max(1, len(rows) // LINES)):
+            stream.write((line * len(block) % tuple(block.ravel().tolist())).encode())
 
 
 def _textured(texture: NDArray[np.uint8], pixels: NDArray[np.int64]) -> Any:
