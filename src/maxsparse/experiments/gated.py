@@ -10,6 +10,7 @@ from maxsparse.experiments.curves import Curves, reason, sizes
 from maxsparse.experiments.data import Data
 from maxsparse.experiments.duels import compare
 from maxsparse.experiments.experiment import Claim, Verdict
+from maxsparse.experiments.training_plans import PLANS
 
 # What is said to be higher than what, claim by claim.
 DUELS = {"feedback": ("lstm-feedback", "lstm"), "gru": ("gru", "lstm"), "gru-feedback": ("gru-feedback", "gru")}
@@ -23,7 +24,7 @@ class Gated(Curves):
     about = (
         "The LSTM of experiment lstm against networks of the same width, steps and training signals with other cells: "
         "GRU, and gated feedback from all layers to all layers (Chung et al., 2015), which the paper's follow-up uses. "
-        "These networks do not come trained: the day preset trains three of them with four million signals each."
+        "These networks do not come trained: the day preset trains all four with 600,000 signals each."
     )
     claims = (
         Claim("feedback", "Gated feedback improves the LSTM.", "follow-up"),
@@ -32,7 +33,12 @@ class Gated(Curves):
     )
     amplitudes = "unit"
     methods = ("lstm", "gru", "lstm-feedback", "gru-feedback")
-    presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "day", "paper")}  # noqa: RUF012  # read only
+    presets = {  # noqa: RUF012  # read only
+        "smoke": sizes("smoke"),
+        "laptop": sizes("laptop"),
+        "day": sizes("day", training=PLANS["day, short"]),
+        "paper": sizes("paper"),
+    }
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare every cell with the one it is said to improve, at every d ≥ 2."""

@@ -51,12 +51,13 @@ PLANS: dict[str, dict[str, Any]] = {
         },
         "methods": {"residual-raw": {"samples": 8_000_000}},
     },
-    # The same depth with 600,000 signals each, for comparisons of one residual network with another.
+    # The same depth and width with 600,000 signals each, for comparisons of one network with another of its kind.
     "day, short": {
         "preset": "modern",
         "changes": {"rounds": 4},
         "networks": {
             "residual": {"samples": 600_000, "hyperparameters": {}, "changes": {"precision": "bfloat16"}},
+            "lstm": {"samples": 600_000, "hyperparameters": {"hidden": 425}, "changes": {"precision": "bfloat16"}},
         },
         # HELU's ramps multiply rounding errors by 1/σ in every layer, so half precision would not be fair to it.
         "methods": {"residual-helu": {"changes": {"precision": "float32"}}},
