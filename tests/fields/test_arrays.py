@@ -197,3 +197,47 @@ def test_bad_input_in_the_words_of_the_field(call, words):
     array = arrays.linear(8)
     with pytest.raises(ValueError, match=words):
         call(arrays.simulate(array, [10.0], snapshots=5, rng=0), array)
+
+
+def recorded(path, angles, array, rate=16_000, seconds=1.0, noise=0.02, rng=0):
+    """Write a recording of noise from far sources: delayed exactly, over all of its length at once."""
+    from scipy.io import wavfile
+
+    rng = np.random.default_rng(rng)
+    N = int(rate * seconds)
+    f = np.fft.rfftfreq(N, 1 / rate)
+    sound = np.zeros((N, len(array)))
+    for angle in angles:
+        spectrum = np.where((f > 500) & (f < 4000), np.fft.rfft(rng.standard_normal(N)), 0)
+        early = array.positions[:, 0] * np.sin(np.radians(angle)) / array.speed  # nearer sensors hear it first
+        sound += np.fft.irfft(spectrum[:, None] * np.exp(2j * np.pi * f[:, None] * early), N, axis=0)
+    sound += noise * rng.standard_normal(sound.shape)
+    wavfile.write(path, rate, np.int16(sound / np.abs(sound).max() * 30_000))
+
+
+@pytest.mark.parametrize(("angles", "noise"), [([-20.0, 35.0], 0.02), ([10.0], 0.002), ([-50.0, 0.0, 40.0], 0.1)])
+def test_a_recording_has_its_sources_and_no_more(tmp_path, angles, noise):
+    array = arrays.linear(6, 0.04, speed=343.0)
+    recorded(tmp_path / "a.wav", angles, array, noise=noise)
+    heard = arrays.read_snapshots(tmp_path / "a.wav", band=(500, 4000))
+    assert heard.window == 0.032
+    found = arrays.estimate_directions(heard.snapshots, array, frequencies=heard.frequencies, window=heard.window)
+    assert len(found) == len(angles)
+    assert np.abs(np.sort(found.azimuth) - angles).max() < 0.5
+
+
+def test_blur_is_the_power_that_pieces_of_a_recording_have_beyond_a_plane_wave():
+    """Against the second eigenvalue of pieces cut from a source at the end of the array."""
+    array = arrays.linear(5, 0.05, speed=343.0)
+    rng, rate, length = np.random.default_rng(0), 48_000, 480
+    N = 2**18
+    f = np.fft.rfftfreq(N, 1 / rate)
+    late = np.exp(-2j * np.pi * f[:, None] * array.positions[:, 0] / array.speed)
+    sound = np.fft.irfft(np.fft.rfft(rng.standard_normal(N))[:, None] * late, N, axis=0)
+    pieces = np.lib.stride_tricks.sliding_window_view(sound, length, axis=0)[::length]
+    spectra = np.fft.rfft(pieces * np.hanning(length), axis=2)[:, :, 20:120]
+    seen = [np.linalg.eigvalsh(np.einsum("la,lb->ab", Z, Z.conj())) for Z in spectra.transpose(2, 0, 1)]
+    shares = [values[-2] / (values.sum() / 5) for values in seen]
+    assert array.blur(length / rate) == pytest.approx(np.mean(shares), rel=0.05)
+    with pytest.raises(ValueError, match="give speed"):
+        arrays.linear(4).blur(0.01)

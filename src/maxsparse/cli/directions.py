@@ -63,6 +63,7 @@ def directions(
         noise=noise,
         frequencies=frequencies,
         calibration=calibration,
+        window=recording.window,
         **limits,
     )
     if output is not None:

@@ -124,6 +124,7 @@ def estimate_directions(
     azimuth: tuple[float, float] | None = None,
     elevation: tuple[float, float] | None = None,
     calibration: float = 0.0,
+    window: float | None = None,
 ) -> Directions:
     """Find the directions of the sources that an array hears, and their number.
 
@@ -150,6 +151,10 @@ def estimate_directions(
     calibration : float, default=0.0
         Standard deviation of the relative errors of the sensors' gains, and of their phases in radians, where they are
         not calibrated well: they are learned too, and standard errors allow for them.
+    window : float or None, default=None
+        Length in seconds of the pieces whose Fourier transforms `Y` holds. Short pieces hear a band of frequencies, in
+        which a source is no plane wave: what looks like a second source much weaker than the first is then taken for
+        noise, see :meth:`Array.blur`.
 
     Returns
     -------
@@ -175,7 +180,7 @@ def estimate_directions(
     >>> sorted(found.azimuth.round().tolist())
     [-20.0, 10.0, 15.0]
     """
-    data = _checked(Y, array, noise, frequencies, azimuth, elevation, calibration)
+    data = _checked(Y, array, noise, frequencies, azimuth, elevation, calibration, window)
     n, L = data.R.shape[1], data.snapshots
     # n snapshots or more tell up to n − 1 sources apart; one snapshot, half of them.
     most = n - 1 if n <= L else min(n - 1, (n * L) // (L + 1))
@@ -199,7 +204,14 @@ def estimate_directions(
 
 
 def _checked(
-    Y: ArrayLike, array: Array, noise: Any, frequencies: Any, azimuth: Any, elevation: Any, calibration: Any
+    Y: ArrayLike,
+    array: Array,
+    noise: Any,
+    frequencies: Any,
+    azimuth: Any,
+    elevation: Any,
+    calibration: Any,
+    window: Any,
 ) -> Data:
     if not isinstance(array, Array):
         raise ValueError(f"array must be an Array, such as linear({np.shape(Y)[-1:]}), got {type(array).__name__}")
@@ -230,7 +242,8 @@ def _checked(
         array.waves(frequency)  # raises where unit and frequencies do not fit
     if not snapshots.any():
         raise ValueError("all snapshots are zero")
-    return _data(snapshots.astype(np.complex128), array, noise, bands, azimuth, elevation, calibration)
+    data = _data(snapshots.astype(np.complex128), array, noise, bands, azimuth, elevation, calibration)
+    return data if window is None else data._replace(blur=array.blur(window))
 
 
 def _data(Y: NDArray[Any], array: Array, noise: Any, bands: Any, azimuth: Any, elevation: Any, error: Any) -> Data:
@@ -286,7 +299,7 @@ def _grid(data: Data) -> NDArray[np.float64]:
 def _search(data: Data, grid: NDArray[np.float64], most: int, *, stop: bool) -> list[Fit]:
     """Return the best sources found for every number of them, 0 to `most`."""
     d = grid.shape[1]
-    noise = data.power if data.noise is None else np.full(len(data.R), data.noise)
+    noise = data.power if data.noise is None else np.maximum(data.noise, data.blur * data.power)
     path = [fit(data, np.empty((0, d)), np.empty((len(data.R), 0)), noise)]
     while len(path) <= most:
         found = [fit(data, *start) for start in _starts(data, path[-1], grid)]

@@ -116,6 +116,31 @@ class Array:
         A = np.exp(1j * (k @ u))
         return A, np.array([1j * (k @ by_azimuth) * A, 1j * (k @ by_elevation) * A])
 
+    def blur(self, window: float) -> float:
+        """Return how far from a plane wave of one frequency a source can look in pieces of a recording.
+
+        A piece of T seconds hears a band of about 2/T hertz, whose waves reach the sensors with different phases. With
+        delays τ between sensors and Hann's window, sensors see the same piece up to its autocorrelation ρ(τ); the
+        second eigenvalue of that matrix is what no single plane wave explains.
+
+        Parameters
+        ----------
+        window : float
+            T, in seconds.
+
+        Returns
+        -------
+        share : float
+            Power beyond the plane wave, over the power of the source at one sensor, for the worst direction.
+        """
+        if self.speed is None:
+            raise ValueError("positions are in wavelengths, so a window in seconds means nothing; give speed")
+        along = np.linalg.svd(self.positions - self.positions.mean(axis=0), full_matrices=False)[2][0]
+        delays = (self.positions @ along) / (self.speed * check_number(window, "window", low=1e-300))
+        u = np.minimum(np.abs(delays[:, None] - delays), 1.0)
+        seen = (1.0 - u) * (2.0 + np.cos(2 * np.pi * u)) / 3.0 + np.sin(2 * np.pi * u) / (2 * np.pi)
+        return float(np.linalg.eigvalsh(seen)[-2]) if len(delays) > 1 else 0.0
+
 
 def linear(n: int, spacing: float = 0.5, *, speed: float | None = None) -> Array:
     """Return n sensors in a row on the x axis.

@@ -43,6 +43,7 @@ class Data(NamedTuple):
     high: NDArray[np.float64]
     calibration: float  # standard deviation of the log gains
     noise: float | None  # σ² where it is known
+    blur: float = 0.0  # least noise, as a share of the received power: what the model cannot explain
     volume: float = 1.0  # integral of what the array can tell apart over the field of view
 
     @property
@@ -93,7 +94,7 @@ def fit(data: Data, directions: NDArray[np.float64], powers: NDArray[np.float64]
     used = np.ones(x.size, dtype=bool)
     used[K * d + F * K : K * d + F * K + F] = free
     used[K * d + F * K + F :] = data.calibration > 0
-    floor = np.log(least)
+    floor = np.log(np.maximum(least, data.blur * data.power))
     cost, slope, information = _terms(data, x, K)
     damping = 1e-3
     for _ in range(MOST_STEPS):
@@ -101,7 +102,7 @@ def fit(data: Data, directions: NDArray[np.float64], powers: NDArray[np.float64]
         scale = np.diag(H) + 1e-9 * max(1.0, float(np.diag(H).max()))
         step = np.zeros(x.size)
         step[used] = -np.linalg.solve(H + damping * np.diag(scale), slope[used])
-        trial = _inside(data, x + np.clip(step, -bounds, bounds), K, d, F, floor)
+        trial = _inside(data, x + np.clip(step, -bounds, bounds), K, d, least, floor)
         new = _terms(data, trial, K)
         if new[0] <= cost + 1e-12 * abs(cost):
             gain = cost - new[0]
@@ -181,13 +182,13 @@ def _step_bounds(data: Data, K: int, F: int, d: int) -> NDArray[np.float64]:
     return np.concatenate([angle, rest, np.full(2 * data.R.shape[1], 0.3)])
 
 
-def _inside(data: Data, x: NDArray[Any], K: int, d: int, F: int, floor: NDArray[Any]) -> NDArray[Any]:
-    """Keep directions in the field of view, powers and noise above rounding."""
-    x = x.copy()
+def _inside(data: Data, x: NDArray[Any], K: int, d: int, least: NDArray[Any], floor: NDArray[Any]) -> NDArray[Any]:
+    """Keep directions in the field of view, powers above rounding, the noise above what no model explains."""
+    x, F = x.copy(), len(least)
     angles = x[: K * d].reshape(K, d)
     np.clip(angles, *(np.radians(limit) for limit in data.limits), out=angles)
     powers = x[K * d : K * d + F * K].reshape(F, K)
-    np.maximum(powers, floor[:, None] + np.log(LEAST_POWER / LEAST_NOISE), out=powers)
+    np.maximum(powers, np.log(least * LEAST_POWER / LEAST_NOISE)[:, None], out=powers)
     noise = x[K * d + F * K : K * d + F * K + F]
     np.maximum(noise, floor, out=noise)
     return x

@@ -26,10 +26,13 @@ class Recording(NamedTuple):
     ----------
     snapshots : ndarray of shape (L, n) or (F, L, n), complex
     frequencies : ndarray of shape (F,) in hertz, or None
+    window : float or None
+        Length in seconds of the pieces of a recording.
     """
 
     snapshots: NDArray[Any]
     frequencies: NDArray[np.float64] | None
+    window: float | None = None
 
 
 def read_snapshots(
@@ -129,4 +132,5 @@ def _transformed(samples: NDArray[Any], rate: int, band: Any, bins: int, window:
     if not power.any():
         raise ValueError("the recording is silent in this band")
     chosen = np.sort(np.argsort(-power, kind="stable")[:bins])
-    return Recording(np.ascontiguousarray(spectra[:, :, chosen].transpose(2, 0, 1)), frequency[inside[chosen]])
+    found = np.ascontiguousarray(spectra[:, :, chosen].transpose(2, 0, 1))
+    return Recording(found, frequency[inside[chosen]], length / rate)
