@@ -1,5 +1,6 @@
 """The experiments of this package at their smallest size, and the problems they are built from."""
 
+import importlib
 import itertools
 import json
 import xml.etree.ElementTree as ET
@@ -259,3 +260,41 @@ def test_aiht_recovers_where_the_condition_is_proved():
         X, Y = clustered_signals(dictionary, 40, 1, 1, np.random.default_rng(1))
         result = ms.solvers.aiht(dictionary, Y, sparsity=1, cluster_sparsity=1)
         assert ms.metrics.strict_accuracy(X, result.scores) == 1.0
+
+
+def test_the_lstm_experiment_shows_the_validations_of_its_trainings(output):
+    """Every point is an entry of the history that the file of the network holds."""
+    from maxsparse.experiments.recipes import Store
+
+    outcome = experiments.run("lstm", preset="smoke", output=output)
+    results = json.loads((outcome.folder / "results.json").read_text())
+    experiment = experiments.get("lstm")
+    settings = experiment.presets["smoke"]
+    rows = [r for task in results["tasks"] for r in task["records"] if r["where"].get("kind") == "training"]
+    assert {r["where"]["method"] for r in rows} == {"lstm", "residual"}
+    store = Store(output / ".networks")
+    for row in rows:
+        (recipe,) = experiment.recipes(settings, row["where"])
+        history = store.about(recipe)["report"]["history"]
+        seen = {entry["samples"]: dict(zip(entry["d"], entry["strict"], strict=True)) for entry in history}
+        assert row["values"]["strict"] == seen[row["where"]["signals"]][row["where"]["d"]]
+
+
+def test_stereo_laws_and_draws_of_the_day_preset(tmp_path, monkeypatch):
+    """Ten draws with few lights, three with more; every scene has a law of its own, up to 0.4 q outliers."""
+    from maxsparse.experiments import stereo_rigs
+    from maxsparse.experiments.recipes import Store
+
+    experiment = experiments.get("stereo")
+    settings = experiment.presets["day"]
+    drawn = [(t["q"], t["seed"]) for t in experiment.tasks(settings, ["ls"]) if "scene" not in t and "q" in t]
+    assert drawn == [(10, seed) for seed in range(10)] + [(q, seed) for q in (20, 40) for seed in range(3)]
+    given = []
+    module = importlib.import_module("maxsparse.stereo.methods.network")
+    monkeypatch.setattr(module, "train_network", lambda lights, path, **law: given.append(law) or path.touch())
+    lights, scenes = ms.stereo.hemisphere_lights(20, rng=0), (None, *settings["scenes"])
+    paths = {stereo_rigs.trained_network(settings, lights, 0, Store(tmp_path), scene) for scene in scenes}
+    assert len(paths) == 2
+    assert [law["outliers"] for law in given] == [[1, 8], [1, 8]]
+    assert [(law["mean"], law["variance"]) for law in given] == [(0.0, 0.25), (0.3, 0.02)]
+    assert all(law["settings"].batch_size == 2000 and law["samples"] == 20_000_000 for law in given)

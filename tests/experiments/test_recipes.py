@@ -188,7 +188,7 @@ def test_recurrent_cells_of_the_day_preset():
     settings = experiments.get("gated").presets["day"]
     training = Training(settings["training"], 20, 100, 0, 1, (1, 10), amplitudes="unit")
     lstm, *others = (training.recipe(name) for name in ("lstm", "gru", "lstm-feedback", "gru-feedback"))
-    assert (lstm.samples, lstm.hyperparameters) == (4_000_000, {"hidden": 425})
+    assert (lstm.samples, lstm.hyperparameters) == (600_000, {"hidden": 425})
     added = [recipe.hyperparameters.items() - lstm.hyperparameters.items() for recipe in others]
     assert added == [{("cell", "gru")}, {("feedback", True)}, {("cell", "gru"), ("feedback", True)}]
     assert all(replace(recipe, hyperparameters=lstm.hyperparameters) == lstm for recipe in others)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from maxsparse._core.registry import EXPERIMENTS
 from maxsparse.experiments import registry
 from maxsparse.experiments.curves import Curves, reason, sizes
-from maxsparse.experiments.data import Data
+from maxsparse.experiments.data import Data, Record
+from maxsparse.experiments.drawing import draw_series, method_style
 from maxsparse.experiments.duels import compare
-from maxsparse.experiments.experiment import Claim, Verdict
+from maxsparse.experiments.experiment import Claim, Picture, Table, Verdict
+from maxsparse.experiments.recipes import current_store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WATCHED = (3, 5, 7)  # numbers of nonzeros whose accuracy is shown against the signals seen in training
 
 
 @EXPERIMENTS.register("lstm", summary="LSTM, residual network and SBL with unit amplitudes", order=60)
@@ -35,9 +43,48 @@ class Lstm(Curves):
     methods = ("lstm", "residual", "sbl", "sbl-convex", "sbl-mackay", "sbl-whitened", "learned-sbl", "recoverer")
     presets = {preset: sizes(preset) for preset in ("smoke", "laptop", "day", "paper")}  # noqa: RUF012  # read only
 
+    def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
+        """List the points of the curves, and the trainings of the networks."""
+        known = registry.methods()
+        trainings = [
+            {"kind": "training", "method": method, "d": d, "seed": seed}
+            for seed in settings["seeds"]
+            for method in methods
+            if known[method].recipe
+            for d in _watched(settings)
+        ]
+        return [*super().tasks(settings, methods), *trainings]
+
+    def measure(self, settings: dict[str, Any], task: dict[str, Any]) -> list[Record]:
+        """Recover test signals; of a training, return the accuracies of its validations."""
+        if task.get("kind") != "training":
+            return super().measure(settings, task)
+        (recipe,) = self.recipes(settings, task)
+        history = current_store().about(recipe)["report"]["history"]
+        return [
+            Record({**task, "signals": entry["samples"]}, {"strict": entry["strict"][entry["d"].index(task["d"])]})
+            for entry in history
+        ]
+
+    def pictures(self, settings: dict[str, Any], data: Data) -> list[Picture]:
+        """Draw the paper's two panels, and accuracy against the signals seen in training."""
+        found = super().pictures(settings, data.select(kind=None))
+        if data.select(kind="training").records:
+            caption = (
+                "Strict accuracy against the signals seen in training, on the validation signals of every training; "
+                "dotted: SBL with EM updates, on the test signals."
+            )
+            size = (10.0, 3.6)
+            found.append(Picture("lstm-training", caption, lambda figure: _draw(figure, settings, data), size))
+        return found
+
+    def tables(self, settings: dict[str, Any], data: Data) -> list[Table]:
+        """Tabulate the curves."""
+        return super().tables(settings, data.select(kind=None))
+
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare the LSTM with all of them at every d ≥ 2."""
-        known = registry.methods()
+        known, data = registry.methods(), data.select(kind=None)
         verdicts = []
         for claim in self.claims:
             if untested := self.untested(claim.key, data, ("lstm", claim.key)):
@@ -48,3 +95,24 @@ class Lstm(Curves):
             measured, higher, table = compare({names: curves}, settings["N"])
             verdicts.append(self.verdict(claim.key, measured, higher, table, reason(settings)))
         return verdicts
+
+
+def _watched(settings: dict[str, Any]) -> list[int]:
+    tested = settings["sparsities"]
+    return [d for d in WATCHED if d in tested] or tested[-1:]
+
+
+def _draw(figure: Figure, settings: dict[str, Any], data: Data) -> None:
+    known, watched = registry.methods(), _watched(settings)
+    trainings, tested = data.select(kind="training"), data.select(kind=None)
+    for axes, d in zip(figure.subplots(1, len(watched), sharey=True, squeeze=False)[0], watched, strict=True):
+        for method in trainings.unique("method"):
+            chosen = trainings.select(method=method, d=d)
+            draw_series(axes, chosen.series("signals", "strict"), known[method].label, **method_style(method))
+        if tested.select(method="sbl", d=d).records:
+            level = tested.mean("strict", method="sbl", d=d)
+            axes.axhline(level, color=method_style("sbl")["color"], linestyle=":", label=known["sbl"].label)
+        axes.set(title=f"d = {d}", xlabel="signals", xscale="log", ylim=(-0.02, 1.02))
+        axes.grid(alpha=0.3)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, ncols=4, loc="outside lower center", frameon=False)

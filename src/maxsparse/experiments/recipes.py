@@ -181,14 +181,25 @@ class Store:
             raise Diverged(f"{note.read_text(encoding='utf-8').strip()} (remove {str(note)!r} to train it again)")
         return _open(self.path(recipe), self.device)
 
+    def about(self, recipe: Recipe) -> dict[str, Any]:
+        """Return what the file of a trained network says of its training; the network is trained if missing."""
+        from maxsparse.networks import load
+
+        self.network(recipe)
+        return dict(load(self._file(recipe)).about)
+
     def read(self, recipe: Recipe) -> bytes:
         """Return the file of a finished network, or the note that its training diverged."""
+        return self._file(recipe).read_bytes()
+
+    def _file(self, recipe: Recipe) -> Path:
+        """Return the file of a finished network, or of the note that its training diverged."""
         if name := self.pretrained(recipe):
             from maxsparse.networks.zoo import zoo_path
 
-            return zoo_path(name).read_bytes()
+            return zoo_path(name)
         note = self._note(recipe)
-        return (note if note.is_file() else self.path(recipe)).read_bytes()
+        return note if note.is_file() else self.path(recipe)
 
     def write(self, recipe: Recipe, content: bytes) -> None:
         """Add a file that was trained elsewhere."""
