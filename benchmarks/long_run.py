@@ -21,6 +21,7 @@ import numpy as np
 
 import maxsparse as ms
 from maxsparse._core.atomic import atomic_write
+from maxsparse._core.threads import available_threads
 from maxsparse.solvers import METHODS
 
 RESULTS = Path(__file__).parent / "results" / "long_run.json"
@@ -35,7 +36,7 @@ def call(number, folder):
     Y = ms.signals.sample(Phi, int(rng.integers(1, 400)), sparsity=int(rng.integers(1, 6)), rng=rng)[1]
     if rng.random() < 0.3:
         Phi, Y = Phi.astype(np.float32), Y.astype(np.float32)
-    threads = int(rng.integers(1, 3))
+    threads = min(int(rng.integers(1, 3)), available_threads())
     way = number % 6
     if way == 0:
         names = sorted(set(METHODS) - {"aiht", "exact"})

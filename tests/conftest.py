@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from maxsparse import cli
 from maxsparse._core.registry import EXPERIMENTS, NETWORKS, SOLVERS, STEREO
+from maxsparse._core.threads import available_threads
 
 # `make test` draws the same few examples every time; `make test-long` many, different ones every time.
 settings.register_profile("short", max_examples=8, deadline=None, derandomize=True, database=None)
@@ -67,3 +68,11 @@ def command(monkeypatch, capsys):
 def _said(capsys):
     out, err = capsys.readouterr()
     return {"stdout": out, "stderr": err}
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what compares one thread with two where there is one core."""
+    if available_threads() < 2:
+        for item in items:
+            if item.get_closest_marker("two_threads"):
+                item.add_marker(pytest.mark.skip(reason="needs two cores"))

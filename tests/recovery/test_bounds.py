@@ -158,6 +158,7 @@ def test_a_bad_guess_is_completed_and_improved():
         np.testing.assert_array_equal(bounds.support, X != 0)
 
 
+@pytest.mark.two_threads
 def test_a_signal_does_not_depend_on_its_batch_nor_on_threads():
     Phi = ms.dictionaries.decaying(12, 40, rng=0)
     X, Y = ms.signals.sample(Phi, 30, sparsity=4, noise=1e-4, rng=1)

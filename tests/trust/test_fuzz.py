@@ -58,7 +58,7 @@ def test_the_fuzzer_sees_what_is_wrong_and_goes_on_where_it_was(fuzzer, monkeypa
         if content == b"stray":
             Path("stray").write_text("code was executed")
         if content == b"bomb":
-            np.ones(2**25)
+            np.ones(2**28)
         return {b"key": {}}[content]
 
     contents = [b"key", b"other", b"crash", b"stray", b"bomb"]

@@ -105,6 +105,7 @@ def test_one_by_one_gives_the_same_bits(method, data):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(whole, name)[row])
 
 
+@pytest.mark.two_threads
 @given(data=st.data())
 def test_threads_change_no_bit(method, data):
     Phi, _, Y, d = draw_for(data, method)
@@ -152,6 +153,7 @@ def same_bits(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
+@pytest.mark.two_threads
 @given(data=st.data())
 def test_recoverer_threads_and_batches_change_no_bit(data):
     Phi, _, Y, _ = data.draw(problems(widest=20))

@@ -83,6 +83,7 @@ def similar(before, after, coef):
     np.testing.assert_allclose(coef[clear], before.coef[clear], atol=1e-5 * size)
 
 
+@pytest.mark.two_threads
 @given(data=st.data())
 def test_threads_and_batches_change_no_bit(kind, data):
     problem = data.draw(problems(kind))
