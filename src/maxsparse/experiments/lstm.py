@@ -93,8 +93,17 @@ class Lstm(Curves):
             names = known["lstm"].label, known[claim.key].label
             curves = data.select(method="lstm"), data.select(method=claim.key)
             measured, higher, table = compare({names: curves}, settings["N"])
-            verdicts.append(self.verdict(claim.key, measured, higher, table, reason(settings)))
+            why = _budgets(settings) if claim.key == "residual" else reason(settings)
+            verdicts.append(self.verdict(claim.key, measured, higher, table, why))
         return verdicts
+
+
+def _budgets(settings: dict[str, Any]) -> str:
+    """Say that the two networks were not trained equally long."""
+    lstm, residual = (settings["training"]["networks"][name]["samples"] for name in ("lstm", "residual"))
+    return (
+        f"This is the reproduction: the LSTM was trained with {lstm:,} signals, the residual network with {residual:,}."
+    )
 
 
 def _watched(settings: dict[str, Any]) -> list[int]:
