@@ -40,7 +40,7 @@ PAPER = {  # mean degrees that the paper reports for its own Bunny
 OTHERS = ("ls", "l1", "sbl", "rnd4")
 COMPARED = (*PAPER, "network-more")  # on the scene that is close to the paper's
 # The paper tunes d₁, d₂, mean and variance of its training outliers and does not state them. These are the best of
-# fifteen laws at q = 10 on draws 100 to 102, which nothing else uses; .6 q with more lights did no better.
+# fifteen laws at q = 10 on draws 100 to 102, which nothing else uses; .6 q with more lights did equally well.
 # Without cast shadows outliers are positive: a reading in an attached shadow is 0 where nᵀl < 0, highlights add light.
 LAWS = {
     "bunny": {"share": 0.4, "mean": 0.0, "variance": 0.25},

@@ -206,8 +206,8 @@ def _laplace(
     # One pixel of every part is held at zero: the constant is free, and the matrix would be singular.
     _, anchors = np.unique(parts, return_index=True)
     diagonal = np.bincount(a, weights, P) + np.bincount(b, weights, P) + np.isin(np.arange(P), anchors)
-    below = sparse.csr_matrix((-weights, (b.astype(np.int32), a.astype(np.int32))), shape=(P, P))
-    A = (below + below.T + sparse.diags(diagonal)).tocsr()
+    lower = sparse.csr_matrix((-weights, (b.astype(np.int32), a.astype(np.int32))), shape=(P, P))
+    A = (lower + lower.T + sparse.diags(diagonal)).tocsr()
     right = np.asarray(np.bincount(b, targets, P) - np.bincount(a, targets, P), dtype=np.float64)
     if P > DIRECT and (z := solve(A, right)) is not None:
         return z
