@@ -23,13 +23,13 @@ def hills():
     return points, normals / np.linalg.norm(normals, axis=2, keepdims=True)
 
 
-def photographed(distance, q=20, noise=0.0):
+def photographed(distance, q=20, noise=0.0, intensities=1.0):
     points, normals = hills()
     lights = stereo.hemisphere_lights(q, lowest=0.6, rng=0)
     towards = lights[:, None, None] - (0.0 if distance is None else points / (distance * SIZE))
     images = np.maximum((towards * normals).sum(axis=3), 0) / np.linalg.norm(towards, axis=3) ** 3
     images = images * (1 + noise * np.random.default_rng(1).standard_normal(images.shape))
-    return stereo.make_scene(images, lights, normals=normals)
+    return stereo.make_scene(images * np.reshape(intensities, (-1, 1, 1)), lights, normals=normals)
 
 
 def test_the_distance_is_found_and_its_bias_is_gone():
@@ -47,6 +47,22 @@ def test_the_distance_is_found_and_its_bias_is_gone():
     given = stereo.estimate_normals(scene, "consensus", lamp_distance=DISTANCE)
     assert given.mean_error < 0.4
     assert stereo.estimate_normals(scene, "consensus").lamp_distance == np.inf
+
+
+def test_intensities_and_distance_together():
+    true = np.exp(0.3 * np.random.default_rng(3).standard_normal(20))
+    scene = photographed(DISTANCE, noise=0.002, intensities=true)
+
+    def worst(distance):
+        ratio = stereo.estimate_intensities(scene, lamp_distance=distance).intensities / true
+        return np.abs(ratio / np.median(ratio) - 1).max()
+
+    assert worst(np.inf) > 0.03
+    assert worst(DISTANCE) < 0.005
+    assert worst(None) < 0.02
+    result = stereo.estimate_normals(scene, intensities="estimate")
+    assert result.lamp_distance == pytest.approx(DISTANCE, rel=0.1)
+    assert result.mean_error < 0.6
 
 
 def test_several_objects_of_a_rig_are_pooled():

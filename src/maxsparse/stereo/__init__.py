@@ -22,7 +22,8 @@ from maxsparse.stereo.output import write_all
 from maxsparse.stereo.readers import load, read_lights
 from maxsparse.stereo.render import render
 from maxsparse.stereo.scene import FrameWarning, LightsWarning, Scene, make_scene
-from maxsparse.stereo.self_calibration.estimate import LightEstimate, estimate_intensities, estimate_lights
+from maxsparse.stereo.self_calibration.estimate import LightEstimate, estimate_lights
+from maxsparse.stereo.self_calibration.intensities import estimate_intensities
 from maxsparse.stereo.viewer import write_viewer
 
 __all__ = [

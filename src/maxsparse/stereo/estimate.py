@@ -208,7 +208,8 @@ def estimate_normals(
     from maxsparse._core.threads import threads
     from maxsparse.stereo.fit_scene import Pieces, find_lamps, fit_scene
     from maxsparse.stereo.near import as_if_distant, check_positions, fit_near
-    from maxsparse.stereo.self_calibration.estimate import estimate_intensities, estimate_lights
+    from maxsparse.stereo.self_calibration.estimate import estimate_lights
+    from maxsparse.stereo.self_calibration.intensities import estimate_intensities
 
     solver = find_method(method)
     check_options(method, options)
@@ -234,8 +235,11 @@ def estimate_normals(
     estimate: LightEstimate | None = None
     lamps: NearLamps | None = None
     with threads(n_threads), compiling(KERNELS):
-        if lights == "estimate" or intensities == "estimate":
-            estimate = (estimate_lights if lights == "estimate" else estimate_intensities)(scene, rng=rng)
+        if lights == "estimate":
+            estimate = estimate_lights(scene, rng=rng)
+        elif intensities == "estimate":
+            estimate = estimate_intensities(scene, lamp_distance=far, rng=rng)
+        if estimate is not None:
             scene = estimate.applied(scene)
         if camera is not None:
             fit = fit_near(scene, chosen, camera, positions=positions, distance=distance)

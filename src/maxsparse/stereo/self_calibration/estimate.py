@@ -16,15 +16,13 @@ from maxsparse.stereo.self_calibration.factorise import factorise, shrink, usabl
 from maxsparse.stereo.self_calibration.relief import settle_relief
 from maxsparse.stereo.self_calibration.resolve import Resolved, resolve
 
-__all__ = ["LightEstimate", "estimate_intensities", "estimate_lights"]
+__all__ = ["LightEstimate", "bright_pixels", "estimate_lights"]
 
 MOST_PIXELS = 10000  # used; larger pictures are averaged down to them
 FEWEST_PIXELS = 200
 FEWEST_LIGHTS = 6  # five unknowns per photograph and surface of rank 3 leave outliers unnoticed below
 MARGIN = 10.0  # of the cost, by which another answer must be worse
 LARGEST_ERROR = 12.0  # degrees of expected error above which the lights count as not determined
-DISAGREEMENT = 5.0  # degrees between given directions and the photographs, above which intensities are in doubt
-ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +127,7 @@ def _find_lights(
     from maxsparse.stereo.material import find_material
     from maxsparse.stereo.methods.auto import auto
 
-    readings, mask = _bright_pixels(scene)
+    readings, mask = bright_pixels(scene)
     factors = factorise(readings, generator)
     resolved = resolve(collect(factors, mask, generator), factors.surface)
     directions, intensities = lights_of(resolved.A, factors.lights)
@@ -147,58 +145,7 @@ def _find_lights(
     return resolved, directions, intensities
 
 
-def estimate_intensities(scene: Scene, *, rng: RandomState = 0) -> LightEstimate:
-    r"""Estimate the intensities of lights whose directions are known.
-
-    Of the factors S A⁻¹ of the readings, the matrix A is the one for which they are parallel to the known directions:
-
-    .. math:: \min_{\|A^{-1}\| = 1} \sum_i w_i \|(s_i^\top A^{-1}) \times l_i\|^2
-
-    Parameters
-    ----------
-    scene : Scene
-        At least six photographs.
-    rng : int, numpy.random.Generator or None, default=0
-
-    Returns
-    -------
-    estimate : LightEstimate
-        With the directions of the scene; ``error`` is the angle in degrees by which the photographs disagree with them.
-
-    Warns
-    -----
-    LightsWarning
-        If they disagree by more than 5 degrees: the directions are wrong, or the object is far from matt.
-    """
-    if not scene.lights_known:
-        raise ValueError("the scene has no light directions; estimate them too, with estimate_lights")
-    readings, _ = _bright_pixels(scene)
-    with threads(None):
-        S = factorise(readings, check_rng(rng)).lights
-    L = scene.lights
-    size = np.linalg.norm(S, axis=1, keepdims=True)
-    # (sᵀM) × l is linear in the nine entries of M = A⁻¹.
-    products = np.cross(np.eye(3)[None], L[:, None])  # (q, 3, 3): e_j × l
-    rows = np.einsum("qi,qjk->qkij", S / size, products).reshape(len(L), 3, 9)
-    weights = np.ones(len(L))
-    for _ in range(ROUNDS):
-        _, vectors = np.linalg.eigh(np.einsum("qka,q,qkb->ab", rows, weights, rows))
-        M = vectors[:, 0].reshape(3, 3)
-        miss = np.linalg.norm(rows @ vectors[:, 0], axis=1) / np.maximum(np.linalg.norm(S / size @ M, axis=1), 1e-12)
-        scale = max(2.0 * 1.4826 * float(np.median(miss)), 1e-6)
-        weights = 1.0 / (1.0 + (miss / scale) ** 2) ** 2 / np.maximum(np.linalg.norm(S / size @ M, axis=1), 1e-12) ** 2
-    along = np.abs(((S @ M) * L).sum(axis=1))
-    error = np.degrees(np.arcsin(np.minimum(miss, 1.0)))
-    reasons = []
-    if np.median(error) > DISAGREEMENT:
-        reasons.append(
-            f"they disagree with the given directions by {np.median(error):.0f}°; check the directions and their order"
-        )
-        warnings.warn(f"the photographs do not determine the intensities: {reasons[0]}", LightsWarning, stacklevel=2)
-    return LightEstimate(L, along / np.median(along), error, tuple(reasons))
-
-
-def _bright_pixels(scene: Scene) -> tuple[FloatArray, NDArray[np.bool_]]:
+def bright_pixels(scene: Scene) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return the readings of at most MOST_PIXELS pixels, or blocks of them, that are not dark, and their mask."""
     q = scene.readings.shape[1]
     if q < FEWEST_LIGHTS:
