@@ -11,17 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core.tables import html_table
 from maxsparse._core.validation import check_array, check_integer, check_number
 from maxsparse.fields.arrays.geometry import Array
-from maxsparse.fields.arrays.likelihood import Data, Fit, addition, fit, with_volume
+from maxsparse.fields.arrays.likelihood import Data, Fit, with_volume
 from maxsparse.fields.arrays.refine import refine
+from maxsparse.fields.arrays.search import distances, grid_of, search
 
 __all__ = ["Directions", "estimate_directions"]
 
-STEPS_PER_BEAM = 6  # of the grid on which sources are looked for
-SPLIT = 0.3  # of a beam, on both sides of a source that may be two
-MOST_STARTS = 4  # sources that are tried to be two
-PATIENCE = 2  # numbers of sources with less evidence than the best before the search ends
 MOST_SOURCES = 12
-COARSE_GRID = 4000  # directions in two angles
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,16 +180,16 @@ def estimate_directions(
     n, L = data.R.shape[1], data.snapshots
     # n snapshots or more tell up to n − 1 sources apart; one snapshot, half of them.
     most = n - 1 if n <= L else min(n - 1, (n * L) // (L + 1))
-    grid = _grid(data)
+    grid = grid_of(data)
     if sources is not None:
         wanted = check_integer(sources, "sources", low=0)
         if wanted > most:
             raise ValueError(
                 f"{n} sensors and {L} snapshots can tell at most {most} sources apart, got sources={wanted}"
             )
-        path = _search(data, grid, wanted, stop=False)
+        path = search(data, grid, wanted, stop=False)
     else:
-        path = _search(data, grid, min(most, MOST_SOURCES), stop=True)
+        path = search(data, grid, min(most, MOST_SOURCES), stop=True)
     evidence = np.array([model.evidence for model in path])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
@@ -284,85 +280,6 @@ def _limits(given: Any, name: str, usual: tuple[float, float], widest: float) ->
     return low, high
 
 
-def _grid(data: Data) -> NDArray[np.float64]:
-    """Return directions (m, d) all over the field of view, a fraction of a beam apart."""
-    step = data.beam / STEPS_PER_BEAM
-    spans = data.high - data.low
-    if data.two:
-        step = max(step, float(np.sqrt(spans.prod() / COARSE_GRID)))
-    axes = [
-        np.linspace(a, b, max(2, int(np.ceil((b - a) / step)) + 1)) for a, b in zip(data.low, data.high, strict=True)
-    ]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-
-
-def _search(data: Data, grid: NDArray[np.float64], most: int, *, stop: bool) -> list[Fit]:
-    """Return the best sources found for every number of them, 0 to `most`."""
-    d = grid.shape[1]
-    noise = data.power if data.noise is None else np.maximum(data.noise, data.blur * data.power)
-    path = [fit(data, np.empty((0, d)), np.empty((len(data.R), 0)), noise)]
-    while len(path) <= most:
-        found = [fit(data, *start) for start in _starts(data, path[-1], grid)]
-        path.append(min(found, key=lambda model: model.cost))
-        _look_back(data, path)
-        evidence = [model.evidence for model in path]
-        if stop and len(path) - 1 - int(np.argmax(evidence)) >= PATIENCE:
-            break
-    return path
-
-
-def _starts(data: Data, found: Fit, grid: NDArray[np.float64]) -> list[tuple[Any, Any, Any]]:
-    """Return where to start with one source more: at the best two new directions, or with one source as two."""
-    gain, powers = addition(data, found, grid)
-    starts = []
-    chosen = gain.copy()
-    for _ in range(2):
-        best = int(np.argmax(chosen))
-        if chosen[best] <= 0:
-            break
-        starts.append(_with(found, grid[best], powers[:, best]))
-        chosen[_distances(grid, grid[best]) < data.beam] = 0.0
-    shift = SPLIT * data.beam * np.eye(grid.shape[1])
-    for k in np.argsort(-found.powers.sum(axis=0))[:MOST_STARTS]:
-        for way in shift:
-            moved, halves = found.directions.copy(), found.powers.copy()
-            moved[k] -= way
-            halves[:, k] /= 2
-            half = Fit(moved, halves, found.noise, found.gains, 0.0, 0.0, found.errors)
-            starts.append(_with(half, found.directions[k] + way, halves[:, k]))
-    if not starts:  # nothing is left to explain
-        best = int(np.argmax(gain))
-        starts.append(_with(found, grid[best], 1e-3 * found.noise))
-    return starts
-
-
-def _with(found: Fit, direction: NDArray[Any], powers: NDArray[Any]) -> tuple[Any, Any, Any]:
-    directions = np.concatenate([found.directions, direction[None]])
-    return directions, np.concatenate([found.powers, powers[:, None]], axis=1), found.noise
-
-
-def _look_back(data: Data, path: list[Fit]) -> None:
-    """Improve every smaller number of sources by what remains when one of the next larger number goes."""
-    for K in range(len(path) - 2, 0, -1):
-        larger = path[K + 1]
-        weakest = np.argsort(larger.powers.sum(axis=0))[:2]
-        improved = False
-        for k in weakest:
-            fewer = np.delete(larger.directions, k, axis=0), np.delete(larger.powers, k, axis=1), larger.noise
-            model = fit(data, *fewer)
-            if model.cost < path[K].cost - 1e-3:
-                path[K], improved = model, True
-        if not improved:
-            return
-
-
-def _distances(directions: NDArray[np.float64], one: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return distances in degrees between directions (K, d) and one of them; azimuths go around."""
-    apart = directions - one
-    apart[:, 0] = (apart[:, 0] + 180) % 360 - 180
-    return np.asarray(np.linalg.norm(apart, axis=1))
-
-
 def _answer(data: Data, path: list[Fit], best: int, weights: NDArray[Any], grid: NDArray[np.float64]) -> Directions:
     """Return the sources of the chosen number, strongest first."""
     found = path[best]
@@ -372,7 +289,7 @@ def _answer(data: Data, path: list[Fit], best: int, weights: NDArray[Any], grid:
     probability = np.zeros(len(order))
     for weight, model in zip(weights, path, strict=True):
         for k, direction in enumerate(directions):
-            probability[k] += weight * bool((_distances(model.directions, direction) <= nearby[k]).any())
+            probability[k] += weight * bool((distances(model.directions, direction) <= nearby[k]).any())
     zeros = np.zeros(len(order))
     return Directions(
         azimuth=directions[:, 0] if np.isfinite(data.limits[0][0]) else (directions[:, 0] + 180) % 360 - 180,
