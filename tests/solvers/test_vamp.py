@@ -6,7 +6,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import maxsparse as ms
-from maxsparse.solvers.vamp import _factors, _prior_estimate, _product, _signals, _start
+from maxsparse.solvers._vamp_steps import first_state, prior_estimate, scaled_signals
+from maxsparse.solvers.vamp import _factors, _product
 
 
 def normalised_error(X, coef):
@@ -75,22 +76,22 @@ def test_against_the_published_algorithm(iterations, shape):
         np.testing.assert_allclose(seen[-1][row], iterates[np.argmin(doubts)], atol=1e-8)
 
 
-def prior_estimate(rho, v, gamma1, r1):
+def denoised(rho, v, gamma1, r1):
     """Run the compiled denoiser for one signal and return x1, the log odds and the state afterwards."""
     m = len(r1)
     factors = _factors(*np.linalg.svd(np.eye(m)))
-    state = _start(_signals(np.ones((1, m)), factors, 0.1, False), factors)
+    state = first_state(scaled_signals(np.ones((1, m)), factors, 0.1, False), factors)
     state.rho[0], state.v[0], state.g1[0], state.h1[0] = rho, v, gamma1, gamma1 * r1
     state.g2[0] = 1.0
     x1, r2, odds = np.zeros((3, m))
-    _prior_estimate(state, 0, factors, 1.0, x1, r2, odds)
+    prior_estimate(state, 0, factors, 1.0, x1, r2, odds)
     return x1, odds, state
 
 
 @pytest.mark.parametrize(("rho", "v", "gamma1"), [(0.1, 1.0, 4.0), (0.3, 0.2, 50.0), (0.02, 5.0, 0.3)])
 def test_denoiser_against_integration(rho, v, gamma1):
     r1 = np.array([-3.0, -0.4, 0.05, 0.1, 0.7, 2.0])
-    x1, odds, state = prior_estimate(rho, v, gamma1, r1)
+    x1, odds, state = denoised(rho, v, gamma1, r1)
     moments = np.zeros((3, len(r1)))
     for j, r in enumerate(r1):
         spike = (1 - rho) * norm.pdf(r, 0, gamma1**-0.5)
@@ -118,7 +119,7 @@ def test_em_never_makes_the_messages_less_likely():
     for _ in range(60):
         slab, spike = norm.pdf(r1, 0, np.sqrt(v + 1 / gamma1)), norm.pdf(r1, 0, gamma1**-0.5)
         likelihood.append(np.log(rho * slab + (1 - rho) * spike).sum())
-        state = prior_estimate(rho, v, gamma1, r1)[2]
+        state = denoised(rho, v, gamma1, r1)[2]
         rho, v = state.rho[0], state.v[0]
     assert (np.diff(likelihood) >= -1e-9).all()
     assert rho == pytest.approx(0.1, abs=0.04)

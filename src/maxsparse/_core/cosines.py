@@ -7,25 +7,37 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.blocks import is_wide
 from maxsparse._core.validation import Array, FloatArray
 
 __all__ = ["coherence_sums", "column_norms", "cosines", "group_cosines"]
 
 ATOMS_AT_ONCE = 1000  # whose cosines with all others are kept in memory
 LEAST_AT_ONCE, SHARE = 16, 4  # where there are more atoms: cosines take a quarter of the memory of Φ, or less
+WIDE_SHARE = 16  # and a sixteenth where atoms are very many
 
 
-def coherence_sums(matrix: Array, k: int, start: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """Return the largest sums of |cosines| between one atom (group) and j others, j = 1..k; see ``theory``."""
+def coherence_sums(
+    matrix: Array, k: int, start: NDArray[np.int64] | None = None, changes: tuple[Array, FloatArray] | None = None
+) -> NDArray[np.float64]:
+    """Return the largest sums of |cosines| between one atom (group) and j others, j = 1..k; see ``theory``.
+
+    With `changes` (W, D), of real single atoms only, the cosines are those of WΦD, which is never formed as a whole.
+    """
     if start is not None:
         return _largest_sums(group_cosines(matrix, start), k)
     n, m = matrix.shape
-    at_once = ATOMS_AT_ONCE if m <= ATOMS_AT_ONCE else max(LEAST_AT_ONCE, min(ATOMS_AT_ONCE, n // SHARE))
-    norms = column_norms(matrix)
+    share = WIDE_SHARE if is_wide(matrix) else SHARE
+    at_once = ATOMS_AT_ONCE if m <= ATOMS_AT_ONCE else max(LEAST_AT_ONCE, min(ATOMS_AT_ONCE, n // share))
+    norms = column_norms(matrix) if changes is None else 1.0 / changes[1]
     best = np.zeros(k)
     for first in range(0, m, at_once):
         some = np.arange(first, min(m, first + at_once))
-        G = np.abs((matrix[:, some] / norms[some]).conj().T @ matrix)
+        atoms = matrix[:, some] / norms[some]
+        if changes is not None:  # one factor after the other: the square of W would square its condition
+            atoms = changes[0].T @ (changes[0] @ atoms)
+        G = atoms.conj().T @ matrix
+        G = np.abs(G, out=G) if np.isrealobj(G) else np.abs(G)
         G /= norms
         G[some - first, some] = 0.0
         best = np.maximum(best, _largest_sums(G, k))

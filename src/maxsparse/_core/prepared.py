@@ -10,135 +10,38 @@ down to it by :math:`L^{-1}\Phi` and :math:`L^{-1}y`. Φ may be complex, except 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxsparse._core.blocks import changed_norms, fingerprint, is_wide, left_singular
 from maxsparse._core.cosines import coherence_sums, column_norms, cosines
-from maxsparse._core.threads import threads
+from maxsparse._core.forms import Form, Single, Whitened, WideForm, WideWhitened, beyond_single
+from maxsparse._core.linalg import residual_norms, wide_residual_norms
+from maxsparse._core.unit_atoms import UnitAtoms
 from maxsparse._core.validation import Array, FloatArray, check_dictionary, check_matrix
 
-__all__ = ["LEVELS", "Form", "Prepared", "Single", "Whitened", "level_of", "noise_levels", "whiten"]
+__all__ = [
+    "LEVELS",
+    "Form",
+    "Prepared",
+    "Single",
+    "Whitened",
+    "WideForm",
+    "WideWhitened",
+    "beyond_single",
+    "level_of",
+    "noise_levels",
+    "whiten",
+]
 
 LEVELS = range(-30, 4)  # of noise relative to the signal, as powers of two
 LEAST_SIGNAL = 0.01  # of the noise's power: what a signal has at least, however little of y noise leaves to it
 STORED_TOLERANCE = 1e-2  # of WΦ(WΦ)ᵀ = I, for a preconditioner from a file: it may be of another Φ by now
 FORMS_KEPT = 5  # levels of noise in use at once; more are computed again
-ILL_CONDITIONED = 1e4  # ratio of singular values
 MOST_COSINES = 4e10  # n·m², some seconds of work
-WIDE = 5_000  # atoms of a dictionary that is copied as seldom as possible
-ATOMS_AT_ONCE, OUTER_AT_ONCE = 1_000, 100  # atoms that are changed, and whose outer products are made, at a time
-
-
-class Whitened(NamedTuple):
-    """A dictionary prepared for the compiled kernels of recovery; all arrays float64 and C-contiguous."""
-
-    atoms: FloatArray  # (m, n), Φᵀ
-    W: FloatArray  # (r, n)
-    D: FloatArray  # (m,)
-    Q: FloatArray  # (r, m), WΦD
-    columns: FloatArray  # (m, r), Qᵀ
-    norms: FloatArray  # (m,), of the atoms
-    weakest: float  # smallest singular value of Φ, 1/‖W‖
-    rounding: float  # relative rounding of the data that y and Φ came in
-    zero: float  # relative size of a whitened coefficient that may be zero; the refit has the last word
-
-
-class Single(NamedTuple):
-    """A whitened dictionary in float32, for learned SBL.
-
-    W and the variances are in a unit, a power of two: 1, unless Φ is too small or large for float32.
-    """
-
-    back: NDArray[np.float64]  # (n, r), Wᵀ
-    variance: NDArray[np.float32]  # (r,), diag WWᵀ: of white noise of variance 1 after W. WWᵀ is diagonal.
-    Q: NDArray[np.float32]  # (r, m)
-    outer: NDArray[np.float32]  # (m, r(r + 1)/2), lower triangle of qqᵀ for every atom q
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A dictionary as a method works on it: WΦD, or Φ itself where W and D are None.
-
-    Attributes
-    ----------
-    W : ndarray of shape (r, n) or None
-    D : ndarray of shape (m,) or None
-        Coefficients of Φ are D times those of Q.
-    Q : ndarray of shape (r, m)
-        C-contiguous.
-    """
-
-    W: Any
-    D: FloatArray | None
-    Q: Any
-
-    @classmethod
-    def of(cls, Phi: Array, W: Array, D: FloatArray) -> Form:
-        """Change Φ by W and D."""
-        if Phi.shape[1] <= WIDE:
-            return cls(W, D, np.ascontiguousarray(W @ Phi * D))
-        Q = np.empty((len(W), Phi.shape[1]), dtype=np.result_type(W, Phi))
-        for some in _blocks(Phi):
-            Q[:, some] = W @ Phi[:, some] * D[some]
-        return cls(W, D, Q)
-
-    @cached_property
-    def columns(self) -> FloatArray:
-        """Atoms as rows, (m, r), C-contiguous."""
-        return np.require(self.Q.T, requirements=("C", "W"))
-
-    @cached_property
-    def gram(self) -> FloatArray:
-        """Inner products of the atoms, (m, m); by one thread, so that they are the same for every number of them."""
-        with threads(None):
-            return np.asarray(self.Q.conj().T @ self.Q)
-
-    @property
-    def svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Thin singular value decomposition of Q, in float64."""
-        Q = np.asarray(self.Q, dtype=np.float64)
-        if Q.shape[1] > WIDE:
-            U, s = _left_singular(Q, full=False)
-            if s[-1] * ILL_CONDITIONED > s[0]:  # so that V follows from U
-                Vt = np.empty((len(s), Q.shape[1]))
-                for some in _blocks(Q):
-                    Vt[:, some] = (U / s).T @ Q[:, some]
-                return U, s, Vt
-        U, s, Vt = np.linalg.svd(Q, full_matrices=False)
-        return U, s, Vt
-
-    @cached_property
-    def back(self) -> FloatArray:
-        """Wᵀ, (n, r), C-contiguous: signals are changed by Y @ Wᵀ."""
-        assert self.W is not None
-        return np.ascontiguousarray(self.W.T)
-
-    def noise(self, sigma: float) -> float:
-        """Return the standard deviation of the noise after W: that of its mean variance, since it is not white."""
-        return sigma if self.W is None else sigma * float(np.linalg.norm(self.W)) / float(np.sqrt(self.W.shape[0]))
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        """Diagonal of WWᵀ, (r,)."""
-        assert self.W is not None
-        return np.asarray((self.W**2).sum(axis=1))
-
-    @cached_property
-    def single(self) -> Single:
-        """The same in float32."""
-        assert self.W is not None
-        rows, columns = np.tril_indices(len(self.Q))
-        packed = np.empty((self.Q.shape[1], len(rows)), dtype=np.float32)
-        for some in _blocks(self.Q, OUTER_AT_ONCE):
-            packed[some] = self.Q[rows, some].T * self.Q[columns, some].T
-        unit = beyond_single(np.abs(self.W).max())
-        W = self.W / unit
-        variance = (W**2).sum(axis=1).astype(np.float32)
-        return Single(np.ascontiguousarray(W.T), variance, np.ascontiguousarray(self.Q, dtype=np.float32), packed)
 
 
 class Prepared:
@@ -174,7 +77,8 @@ class Prepared:
         self.dtype: Any = Phi.dtype  # of the caller's Φ
         self.preconditioner = preconditioner
         self._forms: dict[int | None, Form] = {}
-        self._problems: dict[float, Whitened] = {}
+        self._fingerprint = b""  # of a Φ that is shared
+        self._problems: dict[float, Whitened | WideWhitened] = {}
         self._changed: dict[bytes, Prepared] = {}
 
     @classmethod
@@ -183,11 +87,11 @@ class Prepared:
         if isinstance(Phi, Prepared):
             return Phi
         checked = check_dictionary(Phi)
-        shared = checked.dtype == np.float64 and checked.shape[1] > WIDE  # with the caller: `columns` are the copy then
+        shared = checked.dtype == np.float64 and is_wide(checked)  # with the caller
         prepared = cls(checked if shared else np.array(checked, dtype=np.float64, order="C"), preconditioner)
         prepared.dtype, prepared.shared = checked.dtype, shared
         if shared:
-            _ = prepared.plain.columns
+            prepared._fingerprint = fingerprint(checked)
         return prepared
 
     def matches(self, Phi: Any, preconditioner: Any) -> bool:
@@ -197,7 +101,7 @@ class Prepared:
             return False
         if not self.shared:
             return np.array_equal(matrix, self.Phi)
-        return all(np.array_equal(matrix[:, some].T, self.plain.columns[some]) for some in _blocks(matrix))
+        return fingerprint(matrix) == self._fingerprint
 
     def changed(self, L: NDArray[np.float64]) -> Prepared:
         """Return LΦ prepared, for signals Ly: how noise that is not white comes down to white noise."""
@@ -238,9 +142,13 @@ class Prepared:
         if self.preconditioner is None or self.preconditioner[0].shape[1] != self.shape[0]:
             return None
         W, D = self.preconditioner
-        whitened = W @ self.Phi
-        right = np.allclose(whitened @ whitened.T, np.eye(len(W)), atol=STORED_TOLERANCE)
-        right = right and np.allclose(np.linalg.norm(whitened, axis=0) * D, 1.0, atol=STORED_TOLERANCE)
+        if is_wide(self.Phi):
+            outer, norms = W @ (self.Phi @ self.Phi.T) @ W.T, changed_norms(W, self.Phi)
+        else:
+            whitened = W @ self.Phi
+            outer, norms = whitened @ whitened.T, np.linalg.norm(whitened, axis=0)
+        right = np.allclose(outer, np.eye(len(W)), atol=STORED_TOLERANCE)
+        right = right and np.allclose(norms * D, 1.0, atol=STORED_TOLERANCE)
         return Form.of(self.Phi, W, D) if right else None
 
     def cosines(self) -> FloatArray:
@@ -253,25 +161,49 @@ class Prepared:
         return column_norms(self.Phi)
 
     @cached_property
+    def unit(self) -> UnitAtoms:
+        """The atoms scaled to norm 1; of a wide Φ they are not in memory."""
+        return UnitAtoms(self.Phi, self.norms) if is_wide(self.Phi) else UnitAtoms(self.Phi / self.norms)
+
+    def atoms(self, chosen: NDArray[np.intp]) -> FloatArray:
+        """Return some atoms as rows, (k, n), C-contiguous."""
+        return np.ascontiguousarray(np.take(self.Phi, chosen, axis=1).T)
+
+    def residual_norms(self, Y: FloatArray, X: FloatArray) -> FloatArray:
+        """Return ‖y − Φx‖₂ for every row; a wide Φ is not copied for it."""
+        if is_wide(self.Phi):
+            return wide_residual_norms(Y, self.Phi, X)
+        return residual_norms(Y, self.plain.columns, X)
+
+    @cached_property
     def _extremes(self) -> tuple[float, float]:
         """Smallest singular value of Φ on its range, and the ratio of the largest to it."""
         W = self.form().W
         assert W is not None
         weakest = float(1.0 / np.linalg.norm(W, 2))
-        wide = self.shape[1] > WIDE
+        wide = is_wide(self.Phi)
         largest = np.sqrt(np.linalg.norm(self.Phi @ self.Phi.T, 2)) if wide else np.linalg.norm(self.Phi, 2)
         return weakest, float(largest) / weakest
 
-    def problem(self, rounding: float | None = None) -> Whitened:
-        """Lay Φ out for the kernels of recovery; `rounding` is the relative rounding of the data, by default Φ's."""
+    def problem(self, rounding: float | None = None) -> Any:
+        """Lay Φ out for the kernels of recovery; `rounding` is the relative rounding of the data, by default Φ's.
+
+        Returns
+        -------
+        problem : Whitened, or WideWhitened of many atoms
+        """
         rounding = float(np.finfo(self.dtype).eps) if rounding is None else rounding
         if rounding not in self._problems:
             form, (weakest, condition) = self.form(), self._extremes
             assert form.W is not None
             assert form.D is not None
             zero = max(1e-8, 64.0 * rounding * condition)  # whitening multiplies rounding errors by the condition
-            arrays = (self.plain.columns, form.W, form.D, form.Q, form.columns, self.norms)
-            self._problems[rounding] = Whitened(*arrays, weakest, rounding, zero)
+            if isinstance(form, WideForm):
+                parts = self.Phi, form.W, form.D, self.norms
+                self._problems[rounding] = WideWhitened(*parts, weakest, rounding, zero)
+            else:
+                arrays = (self.plain.columns, form.W, form.D, form.Q, form.columns, self.norms)
+                self._problems[rounding] = Whitened(*arrays, weakest, rounding, zero)
         return self._problems[rounding]
 
     @cached_property
@@ -282,9 +214,15 @@ class Prepared:
         may be used as well, and is usually smaller. Of more than `MOST_COSINES` this is not tried.
         """
         n, m = self.shape
+        if m < 2 or n * m * m > MOST_COSINES:
+            return 2
+        form = self.form()
+        if isinstance(form, WideForm) and form.D is not None:
+            whitened = coherence_sums(self.Phi, min(n, m - 1), changes=(form.W, form.D))
+        else:
+            whitened = coherence_sums(form.Q, min(n, m - 1))
         best = 2
-        for matrix in (self.Phi, self.form().Q) if m > 1 and n * m * m <= MOST_COSINES else ():
-            sums = coherence_sums(matrix, min(n, m - 1))
+        for sums in (coherence_sums(self.Phi, min(n, m - 1)), whitened):
             independent = 1 + int(np.count_nonzero(sums < 1.0 - 1e-9))
             best = max(best, min(independent, n) + 1)
         return best
@@ -295,7 +233,7 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
 
     See :func:`maxsparse.theory.precondition`. One number of D serves all atoms start[b] to start[b + 1] of a group.
     """
-    U, sigma = _left_singular(Phi, full=noise > 0)
+    U, sigma = left_singular(Phi, full=noise > 0)
     if noise == 0:
         kept = sigma > max(Phi.shape) * np.finfo(Phi.dtype).eps * sigma[0]
         W = (U[:, kept] / sigma[kept]).conj().T
@@ -304,7 +242,7 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
         eigenvalues[: sigma.size] = sigma**2
         regularisation = noise**2 * eigenvalues.sum() / Phi.shape[0]
         W = (U / np.sqrt(eigenvalues + regularisation)).conj().T
-    norms = np.linalg.norm(W @ Phi, axis=0) if Phi.shape[1] <= WIDE else _changed_norms(W, Phi)
+    norms = np.linalg.norm(W @ Phi, axis=0) if not is_wide(Phi) else changed_norms(W, Phi)
     lost = np.flatnonzero(~(norms > np.finfo(Phi.dtype).tiny))
     if lost.size:
         raise ValueError(
@@ -314,26 +252,6 @@ def whiten(Phi: Any, noise: float = 0.0, start: NDArray[np.int64] | None = None)
         sizes = np.diff(start)
         norms = np.repeat(np.sqrt(np.add.reduceat(norms**2, start[:-1]) / sizes), sizes)
     return np.ascontiguousarray(W, dtype=Phi.dtype), (1.0 / norms).astype(sigma.dtype)
-
-
-def _left_singular(Phi: Any, *, full: bool) -> tuple[Any, Any]:
-    """Return left singular vectors and singular values of Φ; of a wide Φ by way of Φᵀ = QR, without Q."""
-    if Phi.shape[1] > max(WIDE, len(Phi)):
-        R: Any = np.linalg.qr(Phi.T, mode="r")
-        U, sigma, _ = np.linalg.svd(R.T)
-        return U, sigma
-    U, sigma, _ = np.linalg.svd(Phi, full_matrices=full)
-    return U, sigma
-
-
-def _changed_norms(W: Any, Phi: Any) -> Any:
-    """Return the norms of the atoms of WΦ, (m,), without that matrix."""
-    return np.concatenate([np.linalg.norm(W @ Phi[:, some], axis=0) for some in _blocks(Phi)])
-
-
-def _blocks(Phi: Any, size: int = ATOMS_AT_ONCE) -> list[slice]:
-    """Return slices of the atoms."""
-    return [slice(first, first + size) for first in range(0, Phi.shape[1], size)]
 
 
 def level_of(ratio: Any) -> NDArray[np.int64]:
@@ -358,12 +276,3 @@ def noise_levels(Y: Array, noise: Any) -> list[tuple[int | None, NDArray[np.intp
     groups: list[tuple[int | None, NDArray[np.intp]]] = [(int(v), noisy[level == v]) for v in np.unique(level)]
     exact = np.flatnonzero(sigma == 0)
     return [(None, exact), *groups] if len(exact) or not groups else groups
-
-
-def beyond_single(sizes: Any) -> NDArray[np.float64]:
-    """Return powers of two by which to divide, so that squares of numbers of these sizes fit into float32.
-
-    They are 1 if no scaling is needed, so that ordinary signals do not change.
-    """
-    exponents = np.frexp(sizes)[1]
-    return np.where(np.abs(exponents) > 40, np.ldexp(1.0, exponents), 1.0)

@@ -27,11 +27,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import cholesky, dot
-from maxsparse._core.prepared import Prepared, Whitened
+from maxsparse._core.prepared import Prepared, Whitened, WideWhitened
 from maxsparse._core.sorting import sort
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray, check_matrix, check_problem
 from maxsparse.recovery.refit import refit, tolerance
+from maxsparse.recovery.wide_separation import wide_separation
 
 __all__ = ["ARGUMENTS", "Certificates", "certify", "spark_bound"]
 
@@ -104,7 +105,7 @@ def certify(Phi: ArrayLike, Y: ArrayLike, X: ArrayLike, *, rtol: float | None = 
     problem = prepared.problem(float(np.finfo(dictionary.dtype).eps) if rtol is None else rtol)
     certificates = certify_rows(problem, signals.astype(np.float64), answers.astype(np.float64), prepared.spark)
     # The caller's coefficients are checked, not the refit.
-    own = np.linalg.norm(signals.astype(np.float64) - answers.astype(np.float64) @ problem.atoms, axis=1)
+    own = np.linalg.norm(signals.astype(np.float64) - answers.astype(np.float64) @ prepared.Phi.T, axis=1)
     certified = certificates.certified & (own <= MARGIN * certificates.tolerance)
     argument = np.where(certified, certificates.argument, "")
     return Certificates(certified, argument, own, certificates.tolerance)
@@ -136,7 +137,7 @@ def spark_bound(Phi: ArrayLike) -> int:
     return Prepared.of(Phi).spark
 
 
-def certify_rows(problem: Whitened, Y: FloatArray, X: FloatArray, spark: int) -> Certificates:
+def certify_rows(problem: Whitened | WideWhitened, Y: FloatArray, X: FloatArray, spark: int) -> Certificates:
     """Check answers for a prepared problem; coefficients of an answer that explains y are refitted in place.
 
     They are fitted to the support in rising order, and so do not depend on how it was found.
@@ -144,7 +145,10 @@ def certify_rows(problem: Whitened, Y: FloatArray, X: FloatArray, spark: int) ->
     N = len(Y)
     checks = _Checks(np.full(N, np.inf), np.zeros(N), np.zeros(N, dtype=bool))
     sigma = np.sort(1.0 / np.linalg.norm(problem.W, axis=1))  # singular values of Φ, the weakest first
-    over_slices(_certify_rows, len(Y), Y, problem, X, sigma, spark, checks)
+    if isinstance(problem, WideWhitened):
+        over_slices(_certify_wide, N, Y, problem, X, sigma, spark, checks)
+    else:
+        over_slices(_certify_rows, N, Y, problem, X, sigma, spark, checks)
     proven = checks.passed & (2 * np.count_nonzero(X, axis=1) < spark)
     argument = np.array(ARGUMENTS)[checks.passed.astype(np.int64) + proven]
     return Certificates(checks.passed, argument, checks.residual, checks.allowed)
@@ -154,6 +158,34 @@ class _Checks(NamedTuple):
     residual: NDArray[np.float64]  # (N,)
     allowed: NDArray[np.float64]  # (N,), the largest residual that rounding errors explain
     passed: NDArray[np.bool_]  # (N,)
+
+
+def _certify_wide(
+    piece: int,
+    pieces: int,
+    Y: FloatArray,
+    problem: WideWhitened,
+    X: FloatArray,
+    sigma: NDArray[np.float64],
+    spark: int,
+    checks: _Checks,
+) -> None:
+    """Check every answer on its own atoms, then against all others, which are looked at in blocks."""
+    rank, m = problem.shape
+    for row in range(piece, len(Y), pieces):
+        S = np.flatnonzero(X[row])
+        if len(S) >= rank:
+            continue
+        own, one = problem.of(S), slice(row, row + 1)
+        x, part = X[one, S], _Checks(checks.residual[one], checks.allowed[one], checks.passed[one])
+        _certify_rows(0, 1, Y[one], own, x, sigma, spark, part)
+        X[row, S] = x[0]
+        if not part.passed[0] or not len(S):
+            continue
+        gap, sizes = wide_separation(problem, own, S, x[0])
+        part.passed[0] = gap * problem.weakest > MARGIN * part.allowed[0] and log_chance(
+            sizes, m, part.allowed[0], sigma
+        ) < np.log(CHANCE)
 
 
 @kernel()

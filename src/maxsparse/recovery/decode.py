@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.blocks import is_wide
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import dot, least_squares
-from maxsparse._core.prepared import Whitened
+from maxsparse._core.prepared import Prepared, Whitened, WideWhitened
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.refit import refit, tolerance
@@ -21,16 +22,17 @@ from maxsparse.recovery.refit import refit, tolerance
 __all__ = ["best_guess", "decode_exact", "fit_supports"]
 
 DEPENDENT = 1e-5  # what is left of a unit column modulo the chosen ones, below which it is passed over
+SPARE = 1.25  # atoms of a wide dictionary that are whitened for decoding, per equation: some are passed over
 
 
 def decode_exact(
-    problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any]
+    problem: Whitened | WideWhitened, Y: NDArray[np.float64], scores: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Solve noiseless signals on their best-scored atoms.
 
     Parameters
     ----------
-    problem : Whitened
+    problem : Whitened or WideWhitened
         From :meth:`maxsparse._core.prepared.Prepared.problem`.
     Y : ndarray of shape (N, n), float64
         Signals as rows.
@@ -44,14 +46,28 @@ def decode_exact(
     found : ndarray of shape (N,), bool
         True where fewer than n − 1 atoms explain y to rounding.
     """
-    X = np.zeros((len(Y), problem.Q.shape[1]))
+    rank, m = problem.shape
+    X = np.zeros((len(Y), m))
     found = np.zeros(len(Y), dtype=bool)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    over_slices(_decode_rows, len(Y), Y, problem, order, X, found)
+    if isinstance(problem, Whitened):
+        order = np.argsort(-scores, axis=1, kind="stable")
+        over_slices(_decode_rows, len(Y), Y, problem, order, X, found)
+        return X, found
+    in_order = np.arange(min(m, int(SPARE * rank)))[None]
+    for i in range(len(Y)):
+        best = _best(scores[i], in_order.shape[1])
+        part = np.zeros(in_order.shape)
+        _decode_rows(0, 1, Y[i : i + 1], problem.of(best), in_order, part, found[i : i + 1])
+        X[i, best] = part[0]
     return X, found
 
 
-def best_guess(problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
+def _best(scores: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the atoms (count,) with the largest scores (m,), the best first."""
+    return np.argsort(-scores, kind="stable")[:count]
+
+
+def best_guess(problem: Whitened | WideWhitened, Y: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[np.float64]:
     """Fit y on the n/2 best-scored atoms: a sparse approximate answer for unsolved signals.
 
     Returns
@@ -59,8 +75,15 @@ def best_guess(problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any]) 
     X : ndarray of shape (N, m)
         Coefficients by least squares.
     """
-    m, n = problem.atoms.shape
+    m, n = problem.shape[1], problem.W.shape[1]
     X = np.zeros((len(Y), m))
+    if isinstance(problem, WideWhitened):
+        for i in range(len(Y)):
+            chosen = _best(scores[i], max(1, min(n, m) // 2))
+            part = np.zeros((1, len(chosen)))
+            _guess_rows(0, 1, Y[i : i + 1], problem.of(chosen), np.arange(len(chosen))[None], part)
+            X[i, chosen] = part[0]
+        return X
     best = np.argsort(-scores, axis=1, kind="stable")[:, : max(1, min(n, m) // 2)].copy()
     over_slices(_guess_rows, len(Y), Y, problem, best, X)
     return X
@@ -78,13 +101,13 @@ def _guess_rows(
             X[row, best[row, a]] = x[a]
 
 
-def fit_supports(atoms: FloatArray, Y: FloatArray, support: NDArray[np.bool_]) -> NDArray[np.float64]:
+def fit_supports(dictionary: FloatArray | Prepared, Y: FloatArray, support: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Fit every signal on its own support by least squares.
 
     Parameters
     ----------
-    atoms : ndarray of shape (m, n)
-        Φᵀ.
+    dictionary : ndarray of shape (m, n), or Prepared
+        Φᵀ, or Φ prepared.
     Y : ndarray of shape (N, n)
     support : ndarray of shape (N, m), bool
 
@@ -93,6 +116,14 @@ def fit_supports(atoms: FloatArray, Y: FloatArray, support: NDArray[np.bool_]) -
     X : ndarray of shape (N, m)
     """
     X = np.zeros(support.shape)
+    if isinstance(dictionary, Prepared) and is_wide(dictionary):
+        for i in range(len(Y)):
+            chosen = np.flatnonzero(support[i])
+            part, whole = np.zeros((1, len(chosen))), np.ones((1, len(chosen)), dtype=bool)
+            _fit_rows(0, 1, Y[i : i + 1], dictionary.atoms(chosen), whole, part)
+            X[i, chosen] = part[0]
+        return X
+    atoms = dictionary.plain.columns if isinstance(dictionary, Prepared) else dictionary
     over_slices(_fit_rows, len(Y), Y, atoms, support, X)
     return X
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
+from maxsparse._core.unit_atoms import UnitAtoms, unit_atoms
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import PATIENCE, SAME, SURE, Pool, Task, climb, draw_start, make_pool, start_from
 from maxsparse.recovery._free import Free, dense_evidence, keep_free, settle_free, start_free
@@ -71,7 +72,7 @@ class Levels(NamedTuple):
 class Shared(NamedTuple):
     """What all signals of one dictionary share."""
 
-    G: NDArray[np.float64]  # (m, m), QᵀQ; Q itself where signals are searched on their promising atoms alone
+    G: NDArray[np.float64]  # (m, m), QᵀQ; empty where signals are searched on their promising atoms alone
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     rungs: NDArray[np.float64]  # (R,)
@@ -80,7 +81,7 @@ class Shared(NamedTuple):
 
 
 def noise_level(
-    Q: FloatArray,
+    Q: FloatArray | UnitAtoms,
     Z: FloatArray,
     scores: NDArray[Any],
     *,
@@ -93,7 +94,7 @@ def noise_level(
 
     Parameters
     ----------
-    Q : ndarray of shape (n, m)
+    Q : ndarray of shape (n, m), or UnitAtoms
         Atoms of norm 1.
     Z : ndarray of shape (N, n)
         Signals.
@@ -112,18 +113,22 @@ def noise_level(
     -------
     levels : Levels
     """
-    atoms, Z64 = np.asarray(Q, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
-    n, m = Q.shape
+    atoms, Z64 = unit_atoms(Q), np.ascontiguousarray(Z, dtype=np.float64)
+    n, m = atoms.shape
     N, most = len(Z), max(1, min(n - 2, m))
-    spectrum, basis = np.linalg.eigh(atoms @ atoms.T)
+    spectrum, basis = atoms.eigen
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     first = np.zeros((N, 0, m), bool) if suggested is None else np.ascontiguousarray(suggested)
-    signals = Signals(Z64, times(Z64, atoms), times(Z64, basis) ** 2, odds, first)
+    signals = Signals(Z64, atoms.correlate(Z64), times(Z64, basis) ** 2, odds, first)
     whole = m <= most_atoms(n)
-    G = np.ascontiguousarray(atoms.T @ atoms) if whole else atoms
+    G = atoms.gram if whole else np.empty((0, 0))
     shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE, ladder)
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
-    over_slices(_level_rows if whole else _restricted_rows, N, shared, signals, starts, np.uint64(seed), out)
+    arguments = shared, signals, starts, np.uint64(seed), out
+    if whole:
+        over_slices(_level_rows, N, *arguments)
+    else:
+        over_slices(_restricted_rows, N, atoms, *arguments)
     return out
 
 
@@ -154,15 +159,21 @@ def signal_levels(Phi: FloatArray, Y: FloatArray) -> NDArray[np.float64]:
 
 
 def _restricted_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, seed: np.uint64, out: Levels
+    piece: int,
+    pieces: int,
+    atoms: UnitAtoms,
+    shared: Shared,
+    signals: Signals,
+    starts: int,
+    seed: np.uint64,
+    out: Levels,
 ) -> None:
-    """Search every signal on its promising atoms; `shared.G` is Q itself."""
-    Q = shared.G
+    """Search every signal on its promising atoms."""
     for row in range(piece, len(signals.Z), pieces):
         one = slice(row, row + 1)
         likely = (signals.odds[row] > 0) | signals.suggested[row].any(axis=0)
-        chosen = promising(signals.odds[row], signals.B[row], likely, most_atoms(len(Q)))
-        part = np.ascontiguousarray(Q[:, chosen])
+        chosen = promising(signals.odds[row], signals.B[row], likely, most_atoms(atoms.shape[0]))
+        part = atoms.some(chosen)
         own = Signals(
             signals.Z[one],
             signals.B[one][:, chosen].copy(),

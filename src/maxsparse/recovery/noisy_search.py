@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
+from maxsparse._core.unit_atoms import UnitAtoms, unit_atoms
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery._climb import AGAIN
 from maxsparse.recovery._dense import Dense, explain_densely
@@ -123,7 +124,7 @@ def promising(
 
 
 def noisy_search(
-    Q: FloatArray,
+    Q: FloatArray | UnitAtoms,
     Z: FloatArray,
     scores: NDArray[Any],
     variance: NDArray[np.float64],
@@ -142,7 +143,7 @@ def noisy_search(
 
     Parameters
     ----------
-    Q : ndarray of shape (n, m)
+    Q : ndarray of shape (n, m), or UnitAtoms
         Atoms of norm 1, in coordinates in which the noise is white.
     Z : ndarray of shape (N, n)
         Signals in these coordinates.
@@ -175,19 +176,19 @@ def noisy_search(
     -------
     candidates : Candidates
     """
-    atoms, Z64 = np.asarray(Q, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
-    n, m = Q.shape
+    atoms, Z64 = unit_atoms(Q), np.ascontiguousarray(Z, dtype=np.float64)
+    n, m = atoms.shape
     N, most = len(Z), max(1, min(n - 1, m))
     power = np.sum(Z64**2, axis=1)
     variance = np.maximum(variance, 1e-30 + np.finfo(np.float64).eps * power)
     odds = np.clip(np.asarray(scores, dtype=np.float64), -CLIP, CLIP)
     suggested = np.stack([np.asarray(c, dtype=bool) for c in (*candidates, odds > 0)], axis=1)
-    spectrum, basis = np.linalg.eigh(atoms @ atoms.T)
+    spectrum, basis = atoms.eigen
     law = usual_law(most) if law is None else law
     grid = _grid(law, spread, learned)
     shared = Shared(np.empty((0, 0)), law.prior(m), np.maximum(spectrum, 0.0), grid, law.slab)
     coordinates = times(Z64, basis)
-    signals = Signals(Z64, times(Z64, atoms), coordinates**2, odds, suggested)
+    signals = Signals(Z64, atoms.correlate(Z64), coordinates**2, odds, suggested)
     out = Out(
         np.full((N, KEPT), -np.inf),
         np.zeros((N, KEPT), np.int64),
@@ -200,15 +201,17 @@ def noisy_search(
         np.ones(N),
     )
     # A large dictionary is cut down to the promising atoms of every signal; their own Gram matrix stays in the cache.
-    run = search_rows if m <= most_atoms(n) else _restricted_rows
-    shared = shared._replace(G=np.ascontiguousarray(atoms.T @ atoms) if run is search_rows else atoms)
+    whole = m <= most_atoms(n)
     cost = n * min(m, MOST_ATOMS)
     work = Work(
         int(np.clip(EXPANSION_WORK // cost, *EXPANSIONS)),
         0 if evidence else int(np.clip(STEP_WORK // cost, *STEPS)),
         starts if thorough else AGAIN,
     )
-    over_slices(run, N, shared, signals, starts, work, np.uint64(seed), out)
+    if whole:
+        over_slices(search_rows, N, shared._replace(G=atoms.gram), signals, starts, work, np.uint64(seed), out)
+    else:
+        over_slices(_restricted_rows, N, atoms, shared, signals, starts, work, np.uint64(seed), out)
     if passed is not None and not evidence:
         passed = _trusted(passed, candidates[-1], atoms, Z64, shared.prior, out)
         rows = np.flatnonzero(np.isfinite(passed[:, 0]) & (out.share < 1.0))
@@ -235,7 +238,7 @@ def noisy_search(
 def _trusted(
     passed: NDArray[np.float64],
     support: NDArray[np.bool_],
-    Q: NDArray[np.float64],
+    Q: UnitAtoms,
     Z: NDArray[np.float64],
     prior: NDArray[np.float64],
     out: Out,
@@ -245,7 +248,7 @@ def _trusted(
     for i in np.flatnonzero(np.isfinite(passed).all(axis=1) & (support.sum(axis=1) < len(prior))):
         best = np.argmax(out.value[i])
         atoms = out.atoms[i, best, : out.size[i, best]]
-        values = [_log_posterior(Q[:, S], Z[i], out.level[i], prior) for S in (atoms, np.flatnonzero(support[i]))]
+        values = [_log_posterior(Q.some(S), Z[i], out.level[i], prior) for S in (atoms, np.flatnonzero(support[i]))]
         if values[1] > values[0] - RIVAL:
             kept[i] = passed[i]
     return kept
@@ -261,17 +264,17 @@ def _log_posterior(
     return float(0.5 * ratio * (b @ b) / level[0] - np.log(L.diagonal()).sum() + prior[k])
 
 
-def _consider_dense(out: Out, dense: Dense, Q: NDArray[np.float64], passed: NDArray[np.float64] | None) -> None:
+def _consider_dense(out: Out, dense: Dense, Q: UnitAtoms, passed: NDArray[np.float64] | None) -> None:
     """Give a dense explanation its share of the probability; its mean is that of message passing where there is one."""
     sparse = 1.0 / (1.0 + np.exp(np.minimum(dense.odds + dense.evidence - out.level[:, 2], 700.0)))
     rows = np.flatnonzero(sparse < CERTAIN)
     rest = (1.0 - sparse[rows])[:, None]
-    mean = times(dense.coordinates[rows], np.ascontiguousarray(Q))  # each row by the same operations in any batch
+    mean = Q.correlate(dense.coordinates[rows])  # each row by the same operations in any batch
     if passed is not None:
         trusted = np.isfinite(passed[rows, 0])
         mean[trusted] = passed[rows[trusted]]
     out.mean[rows] += rest * (mean - out.mean[rows])
-    out.inclusion[rows] += rest * (DENSE * len(Q) / Q.shape[1] - out.inclusion[rows])
+    out.inclusion[rows] += rest * (DENSE * Q.shape[0] / Q.shape[1] - out.inclusion[rows])
     out.value[rows] += np.log(sparse[rows])[:, None]
 
 
@@ -295,15 +298,22 @@ def _grid(law: Law, spread: float, learned: bool) -> NDArray[np.float64]:
 
 
 def _restricted_rows(
-    piece: int, pieces: int, shared: Shared, signals: Signals, starts: int, work: Work, seed: np.uint64, out: Out
+    piece: int,
+    pieces: int,
+    atoms: UnitAtoms,
+    shared: Shared,
+    signals: Signals,
+    starts: int,
+    work: Work,
+    seed: np.uint64,
+    out: Out,
 ) -> None:
-    """Search every signal on the atoms that are suggested, score best or correlate best; `shared.G` is Q itself."""
-    Q = shared.G
-    count = most_atoms(len(Q))
+    """Search every signal on the atoms that are suggested, score best or correlate best."""
+    count = most_atoms(atoms.shape[0])
     for row in range(piece, len(signals.Z), pieces):
         one = slice(row, row + 1)
         chosen = promising(signals.odds[row], signals.B[row], signals.suggested[row].any(axis=0), count)
-        part = np.ascontiguousarray(Q[:, chosen])
+        part = atoms.some(chosen)
         own = Signals(
             signals.Z[one],
             signals.B[one][:, chosen].copy(),

@@ -15,8 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.linalg import residual_norms, times
-from maxsparse._core.prepared import Prepared, Whitened
+from maxsparse._core.linalg import times
+from maxsparse._core.prepared import Prepared, Whitened, WideWhitened
 from maxsparse._core.progress import track
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.answers import Recovery
@@ -33,7 +33,7 @@ from maxsparse.recovery.search import BUDGETS, SearchBudget, search, search_prom
 from maxsparse.recovery.steps import Found, Look, Suggestions
 from maxsparse.solvers import omp, vamp
 
-__all__ = ["LEAST_FOR_VAMP", "MOST_FOR_NETWORK", "Pipeline", "Scorer"]
+__all__ = ["LEAST_FOR_VAMP", "MOST_FOR_NETWORK", "WIDE", "Pipeline", "Scorer"]
 
 NOISY_PIECE = 1_000  # signals searched at a time with noise: their supports are kept until they are packed
 LEAST_FOR_VAMP = 30  # measurements; below it message passing does not hold
@@ -67,7 +67,7 @@ class Pipeline:
     Attributes
     ----------
     prepared : Prepared
-    problem : Whitened
+    problem : Whitened or WideWhitened
         Of the same Φ, for the rounding of the data.
     scorer : Scorer
     noise : Noise
@@ -86,7 +86,7 @@ class Pipeline:
     """
 
     prepared: Prepared
-    problem: Whitened
+    problem: Whitened | WideWhitened
     scorer: Scorer
     noise: Noise
     budget: SearchBudget
@@ -116,7 +116,7 @@ class Pipeline:
         X = omp(prepared, Y, sparsity=most, precondition=True, noise=0.0).coef
         certificates = self._certify(Y, X)
         easy, hard = np.flatnonzero(certificates.certified), np.flatnonzero(~certificates.certified)
-        out.coef[easy], out.residual[easy] = X[easy], residual_norms(Y[easy], self.problem.atoms, X[easy])
+        out.coef[easy], out.residual[easy] = X[easy], self.prepared.residual_norms(Y[easy], X[easy])
         out.converged[easy], out.certified[easy] = True, True
         out.argument[easy], out._waiting[easy] = certificates.argument[easy], 0
         return hard
@@ -136,7 +136,7 @@ class Pipeline:
         out.coef[rows], out.scores[rows] = look.X, look.scores
         out.converged[rows], out.iterations[rows] = look.found, look.sets
         out.certified[rows], out.argument[rows] = certificates.certified, certificates.argument
-        out.residual[rows] = residual_norms(Y, self.problem.atoms, look.X)
+        out.residual[rows] = self.prepared.residual_norms(Y, look.X)
 
     def bound_exact(self, Y: NDArray[np.float64], out: Recovery, rows: NDArray[np.intp]) -> None:
         """Write confidence and bounds of exact answers."""
@@ -192,7 +192,7 @@ class Pipeline:
         """Search for the signals that are not found yet, or those `among` them; write to `look` what is found."""
         rest = np.flatnonzero(~look.found if among is None else ~look.found & among)
         options: dict[str, Any] = {"budget": budget, "seed": self.seed, "progress": self.progress}
-        run = search_promising if self.prepared.shape[1] > WIDE else search
+        run: Any = search_promising if self.prepared.shape[1] > WIDE else search
         look.X[rest], look.found[rest], tested = run(self.problem, Y[rest], look.scores[rest], **options)
         look.sets[rest] += tested
 
@@ -240,14 +240,14 @@ class Pipeline:
             other[self._search_strange(changed, Z, suggestions, sigma, answer)] = True
             trust = np.where(other, 1.0, self.law.trust(answer.whole))
         support = answer.support()
-        X = fit_supports(changed.plain.columns, Z, support)
+        X = fit_supports(changed, Z, support)
         out.coef[rows], out.scores[rows] = X, suggestions.scores
-        out.residual[rows] = residual_norms(Y, self.problem.atoms, X)
+        out.residual[rows] = self.prepared.residual_norms(Y, X)
         probability = answer.probability * trust[:, None]
         out.confidence[rows], out.iterations[rows] = probability[:, 0], answer.starts
         out.converged[rows] = answer.starts < max(1, starts)
         radius = noise_radius(n, 1.0) * sigma
-        inside = residual_norms(Z, changed.plain.columns, X) <= radius
+        inside = changed.residual_norms(Z, X) <= radius
         out.upper[rows] = np.where(inside, np.count_nonzero(support, axis=1), m + 1)
         out.lower[rows], out.noise[rows] = np.linalg.norm(Z, axis=1) > radius, sigma
         found = Posterior.of(probability, answer.size, answer.atoms)
@@ -275,9 +275,8 @@ class Pipeline:
         else:
             scores = np.asarray(self.scorer(np.asarray(Z, dtype=np.float64), np.sqrt(levels.variance)))
         starts = self.starts(changed)
-        Q = changed.Phi / changed.norms
         options: dict[str, Any] = {"suggested": levels.support, "ladder": not same, "seed": self.seed}
-        better = noise_level(Q, Z, scores, starts=starts, **options)
+        better = noise_level(changed.unit, Z, scores, starts=starts, **options)
         suggestions, sigma = Suggestions(scores, tuple(better.support.transpose(1, 0, 2))), np.sqrt(better.variance)
         found = self.weigh(changed, Y, Z, suggestions, sigma, rows, out, learned=True)
         out.iterations[rows] += levels.starts + better.starts
@@ -301,7 +300,7 @@ class Pipeline:
         variance = np.broadcast_to(np.asarray(sigma, dtype=np.float64) ** 2, len(Z))
         options = {"starts": self.starts(changed), **options, "law": law, "seed": self.seed}
         options |= {"candidates": suggestions.supports, "passed": suggestions.passed}
-        return noisy_search(changed.Phi / changed.norms, Z, suggestions.scores, variance, **options)
+        return noisy_search(changed.unit, Z, suggestions.scores, variance, **options)
 
     def _search_strange(
         self, changed: Prepared, Z: FloatArray, suggestions: Suggestions, sigma: Any, answer: Candidates
@@ -353,8 +352,8 @@ class Pipeline:
         likely = passed.scores > 0
         left = np.ones(len(Z), dtype=bool)
         if n * n * m > MOST_FOR_NETWORK:
-            X = fit_supports(changed.plain.columns, Z, likely)
-            left = ~(passed.converged & (residual_norms(Z, changed.plain.columns, X) <= noise_radius(n, sigma)))
+            X = fit_supports(changed, Z, likely)
+            left = ~(passed.converged & (changed.residual_norms(Z, X) <= noise_radius(n, sigma)))
         scores = passed.scores.copy()
         if left.any() and not self._quick:
             scores[left] = self.scorer(Z[left], sigma)

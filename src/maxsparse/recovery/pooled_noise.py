@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.unit_atoms import UnitAtoms, unit_atoms
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.law import wide_law
 
@@ -24,13 +25,13 @@ SLABS = np.geomspace(0.2, 5.0, 5)  # factors of the mean square of the coefficie
 
 
 def evidence_by_level(
-    Phi: FloatArray, Y: FloatArray, supports: NDArray[np.bool_], sigma: NDArray[np.float64]
+    Phi: FloatArray | UnitAtoms, Y: FloatArray, supports: NDArray[np.bool_], sigma: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return log p(y | σ), summed over the supports that are listed and averaged over slabs.
 
     Parameters
     ----------
-    Phi : ndarray of shape (n, m)
+    Phi : ndarray of shape (n, m), or UnitAtoms
         Atoms of norm 1.
     Y : ndarray of shape (N, n)
     supports : ndarray of shape (N, C, m), bool
@@ -41,13 +42,18 @@ def evidence_by_level(
     -------
     evidence : ndarray of shape (N, S)
     """
-    n, m = Phi.shape
+    atoms = unit_atoms(Phi)
+    n, m = atoms.shape
     prior = wide_law(1.0, min(n, m)).prior(m)
     curves = np.empty((len(Y), len(sigma)))
     for i, y in enumerate(Y):
         power = float(y @ y)
         listed = {tuple(np.flatnonzero(support)) for support in supports[i]} | {()}
-        terms = [_of_support(Phi[:, list(S)], y, power, sigma) + prior[len(S)] for S in listed if len(S) <= min(n, m)]
+        terms = [
+            _of_support(atoms.some(np.array(S, dtype=np.intp)), y, power, sigma) + prior[len(S)]
+            for S in listed
+            if len(S) <= min(n, m)
+        ]
         curves[i] = np.logaddexp.reduce(terms, axis=0)
     return curves
 
@@ -68,7 +74,9 @@ def _of_support(A: FloatArray, y: FloatArray, power: float, sigma: NDArray[np.fl
     return np.asarray(np.logaddexp.reduce(values, axis=1) - math.log(len(SLABS)))
 
 
-def pooled_level(Phi: FloatArray, Y: FloatArray, supports: NDArray[np.bool_], levels: NDArray[np.float64]) -> float:
+def pooled_level(
+    Phi: FloatArray | UnitAtoms, Y: FloatArray, supports: NDArray[np.bool_], levels: NDArray[np.float64]
+) -> float:
     """Return the σ that makes all signals together most probable.
 
     Parameters
@@ -101,4 +109,4 @@ def pooled_over(prepared: Prepared, Y: FloatArray, result: Recovery) -> float:
     for place, i in enumerate(noisy):
         for c, (support, _) in enumerate(result.alternatives(int(i))[:SUPPORTS]):
             supports[place, c, support] = True
-    return pooled_level(prepared.Phi / prepared.norms, Y[noisy], supports, result.noise[noisy])
+    return pooled_level(prepared.unit, Y[noisy], supports, result.noise[noisy])

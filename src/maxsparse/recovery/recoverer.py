@@ -34,7 +34,7 @@ from maxsparse.recovery import storage
 from maxsparse.recovery.answers import Beyond, Recovery, Unscored, blank
 from maxsparse.recovery.law import Law, warn_of_strange
 from maxsparse.recovery.noise import Noise, check_noise, warn_of_noise
-from maxsparse.recovery.pipeline import Pipeline, Scorer
+from maxsparse.recovery.pipeline import WIDE, Pipeline, Scorer
 from maxsparse.recovery.pooled_noise import pooled_over
 from maxsparse.recovery.screened import recover_screened
 from maxsparse.recovery.search import check_budget
@@ -51,6 +51,7 @@ __all__ = ["SparseRecoverer", "load"]
 
 KERNELS = 7  # that the first call compiles; with noise a few more
 CHUNK_BYTES = 64 * 2**20  # of one (signals, atoms) array
+WIDE_SHARE, LEAST_WIDE = 50, 4  # of a wide Φ, one such array takes this part of its memory; signals at least
 FIT_SIGNALS = 500  # from which a noise level is pooled, at most
 LAW_SIGNALS = 200  # from which a law is learned, at most
 
@@ -273,7 +274,7 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         result = blank(N, m, np.result_type(prepared.dtype, signals), name, atom_names(self.Phi, self.names))
         prove = check_number(prove, "prove", low=0.0)
         beyond = Beyond(N, m, result.coef.dtype)
-        size, strange = max(1, CHUNK_BYTES // (8 * m)), 0
+        size, strange = _signals_at_once(*prepared.shape), 0
         with threads(self.n_threads), compiling(KERNELS):
             options: dict[str, Any] = {"easy_first": easy_first, "prove": prove, "progress": progress}
             pipeline = self._pipeline(prepared, signals.dtype, noise, **options)
@@ -513,6 +514,14 @@ class SparseRecoverer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.requires_fit = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _signals_at_once(n: int, m: int) -> int:
+    """Return how many signals to recover together: of many atoms, so few that their arrays stay small next to Φ."""
+    most = max(1, CHUNK_BYTES // (8 * m))
+    if m <= WIDE:
+        return most
+    return min(most, max(LEAST_WIDE, n // WIDE_SHARE // LEAST_WIDE * LEAST_WIDE))  # message passing goes in fours
 
 
 def load(path: str | os.PathLike[str]) -> SparseRecoverer:

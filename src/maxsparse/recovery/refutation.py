@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.linalg import residual_norms
 from maxsparse._core.prepared import Prepared
 from maxsparse._core.validation import FloatArray
 from maxsparse.recovery.decode import fit_supports
@@ -39,7 +38,7 @@ def refute(
     `scores` and `support` (N, m) are those of the answers for σ; `starts` is the number of climbs of a search.
     """
     doubtful = np.flatnonzero(_doubtful(changed, Z, support, sigma) & (len(changed.Phi) >= LEAST_MEASUREMENTS))
-    Q = changed.Phi / changed.norms
+    Q = changed.unit
     options: dict[str, Any] = {"starts": min(REFUTING_STARTS, starts), "seed": seed}
     levels = noise_level(Q, Z[doubtful], scores[doubtful], suggested=support[doubtful, None], **options)
     learned = np.sqrt(np.maximum(levels.variance, 1e-300))
@@ -59,7 +58,7 @@ def _doubtful(changed: Prepared, Z: FloatArray, support: NDArray[np.bool_], sigm
     n, k = changed.shape[0], np.count_nonzero(support, axis=1)
     if n * changed.shape[1] < LARGE:
         return np.ones(len(Z), dtype=bool)
-    X = fit_supports(changed.plain.columns, Z, support)
-    square = (residual_norms(Z, changed.plain.columns, X) / sigma) ** 2
+    X = fit_supports(changed, Z, support)
+    square = (changed.residual_norms(Z, X) / sigma) ** 2
     usual = np.abs(square - (n - k)) < DOUBTFUL * np.sqrt(2.0 * np.maximum(n - k, 1))
     return np.asarray(~usual | (k > CROWDED * n))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxsparse._core.prepared import Whitened
+from maxsparse._core.prepared import Whitened, WideWhitened
 from maxsparse._core.progress import track
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_integer
@@ -144,30 +144,28 @@ def search(
 
 
 def search_promising(
-    problem: Whitened, Y: NDArray[np.float64], scores: NDArray[Any], *, budget: SearchBudget, **options: Any
+    problem: Whitened | WideWhitened,
+    Y: NDArray[np.float64],
+    scores: NDArray[Any],
+    *,
+    budget: SearchBudget,
+    **options: Any,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
     """Search every signal on the atoms that score or correlate best; see :func:`search`.
 
     A set of n atoms among many thousands hardly ever holds a support that scores do not show, and every step of a walk
     costs as much as there are atoms.
     """
-    n, m = problem.Q.shape
+    n, m = problem.shape
     X = np.zeros((len(Y), m))
     found, spent = np.zeros(len(Y), dtype=bool), np.zeros(len(Y), dtype=np.int64)
     if not list(islice(_rounds(budget.sets), budget.skipped, budget.rounds)):
         return X, found, spent
+    count = max(PROMISING, 4 * n)
     for i, y in enumerate(Y):
-        correlation = (problem.W @ y) @ problem.Q
-        chosen = promising(
-            np.asarray(scores[i], dtype=np.float64), correlation, np.zeros(m, dtype=bool), max(PROMISING, 4 * n)
-        )
-        own = problem._replace(
-            atoms=problem.atoms[chosen],
-            D=problem.D[chosen],
-            Q=np.ascontiguousarray(problem.Q[:, chosen]),
-            columns=problem.columns[chosen],
-            norms=problem.norms[chosen],
-        )
+        odds = np.asarray(scores[i], dtype=np.float64)
+        chosen = promising(odds, problem.correlate(y), np.zeros(m, dtype=bool), count)
+        own = problem.of(chosen)
         part, hit, tested = search(own, Y[i : i + 1], scores[i : i + 1, chosen], budget=budget, **options)
         X[i, chosen], found[i], spent[i] = part[0], hit[0], tested[0]
     return X, found, spent

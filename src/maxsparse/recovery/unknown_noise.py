@@ -106,9 +106,8 @@ class UnknownNoise(Pipeline):
         if not len(rows):
             return
         starts = climbs_of(self.budget.sets, min(milliseconds, self.budget.milliseconds), *self.prepared.shape)
-        Q = self.prepared.Phi / self.prepared.norms
-        before = levels.support[rows]
-        learned = noise_level(Q, Y[rows], look.scores[rows], starts=starts, suggested=before, seed=self.seed + starts)
+        options: dict[str, Any] = {"suggested": levels.support[rows], "seed": self.seed + starts}
+        learned = noise_level(self.prepared.unit, Y[rows], look.scores[rows], starts=starts, **options)
         for whole, part in zip(levels, learned, strict=True):
             whole[rows] = part
         order = np.where(learned.support[:, 0], FIRST, np.clip(look.scores[rows], -FIRST / 2, FIRST / 2))

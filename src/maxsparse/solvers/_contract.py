@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxsparse._core import joint
 from maxsparse._core.compiled import compiling, kernel
 from maxsparse._core.estimates import estimated_levels
-from maxsparse._core.linalg import least_squares, residual_norms, times, top_k, wide_residual_norms
+from maxsparse._core.linalg import least_squares, times, top_k
 from maxsparse._core.names import atom_names, in_order, measurement_names
 from maxsparse._core.prepared import Form, Prepared, noise_levels
 from maxsparse._core.products import is_tensor
@@ -94,7 +94,12 @@ class Batch:
     @property
     def by_products(self) -> bool:
         """Whether Φ is known by its products only, or lies on a device."""
-        return not isinstance(self.Phi, np.ndarray)
+        return not self.form.in_memory
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of Φ, which need not be formed for it."""
+        return self.form.shape
 
     def counters(self) -> tuple[Any, Any]:
         """Return zeros for the iterations of every signal, (N,), and False for whether it has converged, (N,)."""
@@ -207,20 +212,13 @@ def run(
         if structure.plain:
             if keep is not None:
                 over_slices(_keep_largest, N, signals, prepared.plain.columns, coef, keep)
-            residual = _residual_norms(prepared, signals, coef)
+            residual = prepared.residual_norms(signals, coef)
         else:
             if keep is not None:
                 joint.keep_largest(signals, prepared.plain.columns, coef, structure, keep)
             residual = joint.residual_norms(signals, prepared.plain.columns, coef)
     whole, certified = given(coef, slice(None)), np.zeros(N, dtype=bool)
     return Result(whole, residual, iterations, converged, certified, method, names=atom_names(Phi))
-
-
-def _residual_norms(prepared: Prepared, Y: Any, X: Any) -> Any:
-    """Return ‖y − Φx‖₂ for every row; a large Φ is not copied for it."""
-    if prepared.shape[1] > WIDE:
-        return wide_residual_norms(Y, prepared.Phi, X)
-    return residual_norms(Y, prepared.plain.columns, X)
 
 
 def _checked(method: str, Phi: Any, Y: Any, options: Options) -> tuple[Prepared, Any, Structure]:

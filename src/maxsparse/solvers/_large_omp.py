@@ -2,7 +2,8 @@
 
 Sums of BLAS depend on the number of rows in their last bits. So they only propose: atoms whose correlation is within
 their rounding error of the largest one are compared again by sums in a fixed order, and everything else is computed so.
-An answer does not depend on its batch.
+An answer does not depend on its batch. A whitened dictionary WΦD is not formed: (WΦD)ᵀr is DΦᵀ(Wᵀr), and the few atoms
+that are chosen are whitened one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import copy_into, dot
+from maxsparse._core.linalg import copy_into, dot, times
+from maxsparse._core.prepared import WideForm
 from maxsparse._core.threads import over_slices
 from maxsparse.solvers._contract import Batch
 
@@ -26,11 +28,19 @@ ROUNDING = 4.0  # of a sum of n products, in units of n·eps times both norms: o
 COLUMNS = 2048  # of Φ per product: what every thread writes stays in its cache
 
 
+class Atoms(NamedTuple):
+    """A dictionary WΦD, or Φ where W and D are empty."""
+
+    Phi: NDArray[Any]  # (n, m)
+    W: NDArray[Any]  # (r, n) or (0, 0)
+    D: NDArray[Any]  # (m,) or (0,)
+
+
 class State(NamedTuple):
     """Where the signals of a block stand, for up to K atoms each."""
 
-    R: NDArray[Any]  # (B, n), residuals
-    Q: NDArray[Any]  # (B, K, n), orthonormal bases of the chosen atoms
+    R: NDArray[Any]  # (B, r), residuals
+    Q: NDArray[Any]  # (B, K, r), orthonormal bases of the chosen atoms
     T: NDArray[Any]  # (B, K, K), atom j is Σ_l T[j, l] q_l: lower triangular
     c: NDArray[Any]  # (B, K), qᵀy
     chosen: NDArray[np.int64]  # (B, K)
@@ -42,9 +52,10 @@ def large_omp(
     batch: Batch, limits: NDArray[np.int64], tol: float, spent: NDArray[np.int64], done: NDArray[np.bool_]
 ) -> None:
     """Run OMP up to `limits` (N,) atoms; write X, the numbers of atoms and which residuals are small enough."""
-    (n, m), N = batch.Phi.shape, len(batch.Y)
+    (n, m), N = batch.shape, len(batch.Y)
+    atoms = _atoms_of(batch)
     K = max(1, min(n, int(limits.max(initial=0))))
-    error = ROUNDING * n * float(np.finfo(batch.Y.dtype).eps) * _longest(batch.Phi)
+    error = ROUNDING * len(atoms.Phi) * float(np.finfo(batch.Y.dtype).eps) * _longest(atoms)
     size = int(np.clip(n * m // max(1, m + K * (n + K)), 1, MOST_ROWS))  # blocks take no more memory than Φ
     for first in range(0, N, size):
         rows = slice(first, first + size)
@@ -62,46 +73,68 @@ def large_omp(
             active = np.flatnonzero(~small & ~state.stuck & (state.found < np.minimum(limits[rows], K)))
             if not active.size:
                 break
+            V = np.ascontiguousarray(state.R[active])
+            if atoms.W.size:
+                V = times(V, atoms.W)  # Wᵀr, each row by the same operations in any batch
             alpha = np.empty((len(active), m), dtype)
-            over_slices(_correlate, -(-m // COLUMNS), np.ascontiguousarray(state.R[active]), batch.Phi, alpha)
-            over_slices(_grow_rows, len(active), batch.Phi, alpha, active, error, state)
+            over_slices(_correlate, -(-m // COLUMNS), V, atoms, alpha)
+            over_slices(_grow_rows, len(active), atoms, V, alpha, active, error, state)
         over_slices(_solve_rows, B, state, batch.X[rows])
         spent[rows], done[rows] = state.found, small
 
 
-def _longest(Phi: NDArray[Any]) -> float:
-    """Return a bound on the norms of all atoms, without a copy of Φ."""
-    squares = np.zeros(Phi.shape[1])
-    for row in Phi:
+def _atoms_of(batch: Batch) -> Atoms:
+    """Return the dictionary of a batch; one that is whitened, and wide, by its factors."""
+    form = batch.form
+    if isinstance(form, WideForm) and form.D is not None:
+        return Atoms(form.Phi, np.ascontiguousarray(form.W), form.D)
+    return Atoms(batch.Phi, np.empty((0, 0), batch.Y.dtype), np.empty(0, batch.Y.dtype))
+
+
+def _longest(atoms: Atoms) -> float:
+    """Return a bound on the norms of the atoms of ΦD, without a copy of Φ."""
+    squares = np.zeros(atoms.Phi.shape[1])
+    for row in atoms.Phi:
         squares += row * row
-    return float(np.sqrt(squares.max()))
+    norms = np.sqrt(squares)
+    return float((norms * np.abs(atoms.D) if atoms.D.size else norms).max())
 
 
-def _correlate(piece: int, pieces: int, R: NDArray[Any], Phi: NDArray[Any], alpha: NDArray[Any]) -> None:
-    """Set alpha = RΦ for the blocks of columns in this slice of the blocks."""
-    for start in range(piece * COLUMNS, Phi.shape[1], pieces * COLUMNS):
+def _correlate(piece: int, pieces: int, V: NDArray[Any], atoms: Atoms, alpha: NDArray[Any]) -> None:
+    """Set alpha = VΦD for the blocks of columns in this slice of the blocks."""
+    for start in range(piece * COLUMNS, alpha.shape[1], pieces * COLUMNS):
         columns = slice(start, start + COLUMNS)
-        np.matmul(R, Phi[:, columns], out=alpha[:, columns])
+        np.matmul(V, atoms.Phi[:, columns], out=alpha[:, columns])
+        if atoms.D.size:
+            alpha[:, columns] *= atoms.D[columns]
 
 
 @kernel()
 def _grow_rows(
-    piece: int, pieces: int, Phi: NDArray[Any], alpha: NDArray[Any], active: NDArray[Any], error: float, state: State
+    piece: int,
+    pieces: int,
+    atoms: Atoms,
+    V: NDArray[Any],
+    alpha: NDArray[Any],
+    active: NDArray[Any],
+    error: float,
+    state: State,
 ) -> None:
-    """Add to every active signal the atom with the largest |φᵀr| that is independent of those chosen."""
-    atom, rest = np.empty(len(Phi), dtype=Phi.dtype), np.empty(len(Phi), dtype=Phi.dtype)
+    """Add to every active signal the atom with the largest |φᵀv| that is independent of those chosen."""
+    r = state.R.shape[1]
+    own, atom, rest = np.empty(len(atoms.Phi), V.dtype), np.empty(r, V.dtype), np.empty(r, V.dtype)
     for position in range(piece, len(active), pieces):
         i = active[position]
         count, Q, T = state.found[i], state.Q[i], state.T[i]
         for l in range(count):
             alpha[position, state.chosen[i, l]] = 0.0
-        within = error * np.sqrt(dot(state.R[i], state.R[i]))
+        within = error * np.sqrt(dot(V[position], V[position]))
         while True:
-            j = _largest(alpha[position], Phi, state.R[i], within, atom)
+            j = _largest(alpha[position], atoms, V[position], within, own)
             if alpha[position, j] == 0.0:
                 state.stuck[i] = True
                 break
-            _look_up(Phi, j, atom)
+            _whitened(atoms, j, own, atom)
             copy_into(atom, rest)
             for l in range(count):
                 T[count, l] = 0.0
@@ -113,7 +146,7 @@ def _grow_rows(
             left = dot(rest, rest)
             if left > DEPENDENT * dot(atom, atom):
                 T[count, count] = np.sqrt(left)
-                for t in range(len(Phi)):
+                for t in range(r):
                     Q[count, t] = rest[t] / T[count, count]
                 state.c[i, count] = dot(Q[count], state.R[i])
                 _take_off(state.R[i], Q[count], state.c[i, count])
@@ -146,8 +179,8 @@ def _take_off(r: NDArray[Any], q: NDArray[Any], share: float) -> None:
 
 
 @kernel()
-def _largest(alpha: NDArray[Any], Phi: NDArray[Any], r: NDArray[Any], within: float, atom: NDArray[Any]) -> int:
-    """Index of the largest |φᵀr|, the lowest among equals; `alpha` knows it up to `within`, and 0 excludes an atom."""
+def _largest(alpha: NDArray[Any], atoms: Atoms, v: NDArray[Any], within: float, own: NDArray[Any]) -> int:
+    """Index of the largest |φᵀv|, the lowest among equals; `alpha` knows it up to `within`, and 0 excludes an atom."""
     least = _highest(alpha) - within
     first, place, best = -1, -1, -1.0
     for j in range(alpha.shape[0]):
@@ -156,13 +189,19 @@ def _largest(alpha: NDArray[Any], Phi: NDArray[Any], r: NDArray[Any], within: fl
                 first = j
                 continue
             if place < 0:  # there are several: look at the first one as well
-                _look_up(Phi, first, atom)
-                place, best = first, abs(dot(atom, r))
-            _look_up(Phi, j, atom)
-            value = abs(dot(atom, r))
+                place, best = first, _correlation(atoms, first, v, own)
+            value = _correlation(atoms, j, v, own)
             if value > best:
                 place, best = j, value
     return max(first, 0) if place < 0 else place
+
+
+@kernel()
+def _correlation(atoms: Atoms, j: int, v: NDArray[Any], own: NDArray[Any]) -> Any:
+    """Return |d φᵀv| of atom j, summed in a fixed order."""
+    _look_up(atoms.Phi, j, own)
+    product = abs(dot(own, v))
+    return product * abs(atoms.D[j]) if atoms.D.shape[0] > 0 else product
 
 
 @kernel(fast=True)
@@ -179,3 +218,14 @@ def _look_up(Phi: NDArray[Any], j: int, atom: NDArray[Any]) -> None:
     """Set atom = φ_j."""
     for t in range(Phi.shape[0]):
         atom[t] = Phi[t, j]
+
+
+@kernel()
+def _whitened(atoms: Atoms, j: int, own: NDArray[Any], atom: NDArray[Any]) -> None:
+    """Set atom = dWφ_j; own = φ_j."""
+    _look_up(atoms.Phi, j, own)
+    if atoms.D.shape[0] == 0:
+        copy_into(own, atom)
+        return
+    for i in range(atom.shape[0]):
+        atom[i] = dot(atoms.W[i], own) * atoms.D[j]

@@ -115,7 +115,7 @@ def omp(
 
     def solve_batch(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         limits = sparsities[batch.rows]
-        most = min(batch.Phi.shape[0], int(limits.max(initial=0)))
+        most = min(batch.shape[0], int(limits.max(initial=0)))
         spent, done = batch.counters()
         exact = sparsity is not None
 
@@ -130,7 +130,7 @@ def omp(
                 return
             if not batch.structure.plain:
                 block_omp(batch, atoms, tol, spent, done)
-            elif batch.Phi.shape[1] > LARGE:
+            elif batch.shape[1] > LARGE:
                 large_omp(batch, atoms, tol, spent, done)
             else:
                 with_gram(batch, atoms)
