@@ -6,9 +6,12 @@ dask array and returns dask arrays.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -27,7 +30,10 @@ from maxsparse.streaming.work import Recover, Work, answer
 __all__ = ["Cluster", "DaskResult", "recover"]
 
 CONNECT_SECONDS = 20
-ATTEMPTS = 4  # per chunk; the model is sent again each time
+RETURN_SECONDS = 600  # without any worker, before the run ends; what is finished stays, and the run can be resumed
+LOOK_SECONDS = 30  # between looks whether there are workers, while no chunk finishes
+ATTEMPTS = 4  # per chunk, where the scheduler was restarted or forgot it
+RESUME = "start workers and run the same command again to resume"
 # A worker of several threads processes one chunk at a time, on all of them: compiled loops have their own threads.
 ONE_AT_A_TIME = threading.Lock()
 
@@ -44,7 +50,9 @@ class Cluster:
     -----
     This process reads the signals and writes the answers, so workers need no access to the files. At any
     time two chunks per worker thread are in progress, which bounds the memory of this process and of the scheduler. If
-    a worker dies, another one repeats its chunk. Workers need the same version of maxsparse.
+    a worker dies, another one repeats its chunk; a worker that hangs or is paused counts as dead after dask's
+    ``distributed.scheduler.worker-ttl``, 5 minutes. Without any worker for ten minutes, the run ends with an error
+    and can be resumed. Workers need the same version of maxsparse.
 
     Examples
     --------
@@ -91,7 +99,7 @@ class Cluster:
                         break
                 if not under_way:
                     return
-                for future in _finished(list(under_way)):
+                for future in send.finished(list(under_way)):
                     task, attempt = under_way.pop(future)
                     found = send.result(future, attempt)
                     if found is None:
@@ -111,42 +119,61 @@ class _Sender:
 
     def __init__(self, client: Any, work: Work, name: str, skip_bad: bool) -> None:
         self.client, self.work, self.name, self.skip_bad = client, work, name, skip_bad
-        self._scatter()
-
-    def _scatter(self) -> None:
-        self._model = self.client.scatter(self.work, broadcast=True)
+        self._model = self._submit(_keep, work)
 
     def __call__(self, task: Task) -> Any:
         _, start, Y = task
+        return self._submit(_answer, self._model, Y, start, self.name, self.skip_bad, __version__)
+
+    def _submit(self, function: Any, *arguments: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "large graph": the scheduler keeps a chunk in case its worker dies
-            return self.client.submit(
-                _answer, self._model, Y, start, self.name, self.skip_bad, __version__, pure=False, retries=0
-            )
+            return self.client.submit(function, *arguments, pure=False, retries=0)
+
+    def finished(self, futures: list[Any]) -> list[Any]:
+        """Wait until some are finished or lost, and return these."""
+        alone = 0.0
+        while True:
+            begun = time.monotonic()
+            with contextlib.suppress(TimeoutError, CancelledError):  # which some of them may be
+                _distributed().wait(futures, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            done = [future for future in futures if future.done()]
+            if done:
+                return done
+            # Where all workers are gone, the scheduler waits for others without an end.
+            alone = 0.0 if self.client.nthreads() else alone + time.monotonic() - begun
+            if alone >= RETURN_SECONDS:
+                raise OSError(f"the scheduler has had no workers for {RETURN_SECONDS} s; {RESUME}")
 
     def result(self, future: Any, attempt: int) -> Chunk | None:
         """Return the answer, or None if the chunk has to be repeated."""
-        from concurrent.futures import CancelledError
-
-        distributed = _distributed()
         try:
             found: Chunk = future.result()
-        except (CancelledError, distributed.client.FutureCancelledError) as error:
-            # Every worker with the model is gone.
+        except CancelledError as error:  # the scheduler does not know the chunk any more
             if attempt >= ATTEMPTS:
-                raise OSError(f"a chunk was lost {attempt} times with its workers; giving up ({error})") from error
-            self.client.wait_for_workers(1)
-            self._scatter()
+                raise OSError(f"a chunk was lost {attempt} times; giving up ({error})") from error
+            self._connect_again()
             return None
-        except distributed.KilledWorker as error:
+        except _distributed().KilledWorker as error:
             raise OSError(f"every worker that processed a chunk died (too little memory?): {error}") from error
         return found
 
+    def _connect_again(self) -> None:
+        """Wait for the scheduler and a worker, and send the model if it is lost."""
+        try:
+            self.client.wait_for_workers(1, timeout=RETURN_SECONDS)
+        except (TimeoutError, OSError, RuntimeError) as error:  # dask raises any of them without a scheduler
+            raise OSError(f"the connection to the scheduler is lost ({error}); {RESUME}") from error
+        if self._model.cancelled():
+            self._model = self._submit(_keep, self.work)
 
-def _finished(futures: list[Any]) -> list[Any]:
-    distributed = _distributed()
-    done: list[Any] = list(distributed.wait(futures, return_when="FIRST_COMPLETED").done)
-    return done
+
+def _keep(work: Work) -> Work:
+    """Return the model, as a task: unlike scattered data, the scheduler makes a lost one again.
+
+    It does not stay on all workers, because dask's active memory manager removes copies that no task waits for.
+    """
+    return work
 
 
 def _answer(work: Work, Y: NDArray[Any], start: int, name: str, skip_bad: bool, version: str) -> Chunk:

@@ -1,6 +1,11 @@
-"""A real cluster of two processes, one of them killed in the middle: the same answers, nothing lost."""
+"""A real cluster of two processes, killed and paused in the middle: the same answers, nothing lost."""
 
 import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +52,78 @@ def test_a_killed_worker_loses_nothing(problem, client, tmp_path):
     assert sorted(seen) == list(range(20))
     assert summary.signals == 300
     assert there.read_bytes() == here.read_bytes()
+
+
+def test_the_model_is_made_again_when_every_worker_that_has_it_is_killed(problem, client, tmp_path):
+    model, Y = problem
+    here, there = tmp_path / "here.npz", tmp_path / "there.npz"
+    ms.streaming.recover(model, Y, here, chunk=15)
+
+    def runner(*arguments):
+        for number, found in enumerate(ms.distributed.Cluster(client)(*arguments)):
+            if number == 2:
+                for pid in client.run(os.getpid).values():
+                    os.kill(pid, signal.SIGKILL)
+            yield found
+
+    ms.streaming.recover(model, Y, there, chunk=15, runner=runner)
+    assert there.read_bytes() == here.read_bytes()
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be paused")
+def test_noisy_signals_from_zarr_to_zarr_while_a_worker_is_paused_and_another_killed(client, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    Phi = ms.dictionaries.gaussian(12, 30, rng=0)
+    _, Y = ms.signals.sample(Phi, 600, sparsity=2, noise=0.002, rng=1)
+    zarr.create_array(tmp_path / "Y.zarr", shape=Y.shape, chunks=(100, 12), dtype=Y.dtype)[:] = Y
+    model = ms.SparseRecoverer(Phi, noise=0.002, budget="none")
+    ms.streaming.recover(model, tmp_path / "Y.zarr", tmp_path / "here.zarr", chunk=20)
+    timers = []
+
+    def runner(*arguments):
+        for number, found in enumerate(ms.distributed.Cluster(client)(*arguments)):
+            if number == 2:
+                paused, killed = client.run(os.getpid).values()
+                os.kill(paused, signal.SIGSTOP)
+                timers.append(threading.Timer(2.0, os.kill, (paused, signal.SIGCONT)))
+                timers[0].start()
+                os.kill(killed, signal.SIGKILL)
+            yield found
+
+    client.wait_for_workers(2)
+    ms.streaming.recover(model, tmp_path / "Y.zarr", tmp_path / "there.zarr", chunk=20, runner=runner)
+    timers[0].join()
+    assert contents(tmp_path / "there.zarr") == contents(tmp_path / "here.zarr")
+
+
+def test_a_run_without_workers_ends_with_an_error_and_is_resumed(problem, tmp_path, monkeypatch):
+    model, Y = problem
+    monkeypatch.setattr(ms.distributed, "RETURN_SECONDS", 1)
+    monkeypatch.setattr(ms.distributed, "LOOK_SECONDS", 0.3)
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as connected:
+
+        def runner(*arguments):
+            for number, found in enumerate(ms.distributed.Cluster(connected)(*arguments)):
+                if number == 2:
+                    cluster.scale(0)
+                yield found
+
+        with pytest.raises(OSError, match="no workers for 1 s; start workers and run the same command again"):
+            ms.streaming.recover(model, Y, tmp_path / "X.npz", chunk=15, runner=runner)
+    assert ms.streaming.recover(model, Y, tmp_path / "X.npz", chunk=15).resumed >= 30
+
+
+@pytest.mark.long
+def test_the_benchmark_of_faults(tmp_path):
+    script = Path(__file__).parents[2] / "benchmarks" / "cluster.py"
+    command = [sys.executable, str(script), "faults", str(tmp_path / "files"), "--signals", "20000", "--paused", "5"]
+    done = subprocess.run([*command, "--results", str(tmp_path / "cluster.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_command_line_shares_its_work(problem, client, tmp_path):

@@ -1,5 +1,6 @@
 """From file to file, chunk by chunk: the same answers as in memory, in every format, and nothing lost on the way."""
 
+import errno
 import os
 import shutil
 
@@ -10,6 +11,7 @@ import scipy.sparse
 
 import maxsparse as ms
 from maxsparse.files import read_array
+from maxsparse.streaming.chunk import Chunk
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +185,54 @@ def test_a_kill_while_the_output_is_written_does_no_harm(files, model, monkeypat
     ms.streaming.recover(model, files / "Y.npy", path, chunk=100, runner=runner)
     assert done == []
     assert scipy.sparse.load_npz(path).shape == (300, 30)
+
+
+def test_a_kill_while_an_old_zarr_folder_is_replaced_does_no_harm(files, model, monkeypatch):
+    path, whole = files / "X.zarr", files / "whole.zarr"
+    for output in (path, whole):
+        ms.streaming.recover(model, files / "Y.npy", output, chunk=100)
+
+    def die(folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("maxsparse.streaming.parts.shutil.rmtree", die)
+        with pytest.raises(KeyboardInterrupt):
+            ms.streaming.recover(model, files / "Y.npy", path, chunk=100)
+    assert (files / "X.zarr.parts" / "whole.old").exists()
+    ms.streaming.recover(model, files / "Y.npy", path, chunk=100)
+    assert contents(path) == contents(whole)
+    assert not (files / "X.zarr.parts").exists()
+
+
+@pytest.mark.parametrize("moment", ["a chunk", "the output"])
+def test_a_full_disk_is_named_and_the_run_resumed(files, model, monkeypatch, moment):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        if moment == "the output":
+            patched.setattr("maxsparse.streaming.parts._sync", full)
+        else:
+            patched.setattr("maxsparse.streaming.parts.Chunk.write", fail_at(2, full))
+        kept = 3 if moment == "the output" else 2
+        with pytest.raises(OSError, match=f"No space left on device; {kept} of 3 chunks are finished, run the same"):
+            ms.streaming.recover(model, files / "Y.npy", files / "X.zarr", chunk=100)
+    assert not (files / "X.zarr").exists()
+    assert ms.streaming.recover(model, files / "Y.npy", files / "X.zarr", chunk=100).resumed == 100 * kept
+    ms.streaming.recover(model, files / "Y.npy", files / "whole.zarr", chunk=100)
+    assert contents(files / "X.zarr") == contents(files / "whole.zarr")
+
+
+def fail_at(number, fail):
+    """Write chunks as usual, but this one."""
+    write, seen = Chunk.write, []
+
+    def instead(chunk, path):
+        seen.append(path)
+        return fail() if len(seen) > number else write(chunk, path)
+
+    return instead
 
 
 @pytest.mark.parametrize("change", ["input", "touched", "model", "options", "chunk", "skip bad"])

@@ -169,11 +169,21 @@ def _compare(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def sync_replace(source: Path, target: Path) -> None:
-    """Move a finished file or folder into place; only then remove an old zarr folder there."""
+    """Move a finished file or folder into place, once it is on the disk; only then remove an old zarr folder there."""
+    for path in sorted(source.rglob("*")) if source.is_dir() else [source]:
+        if path.is_file():
+            _sync(path)
     if target.is_dir():
         old = source.with_name("whole.old")
+        _delete(old)  # of a run that was killed in the last line
         os.rename(target, old)
         os.rename(source, target)
         shutil.rmtree(old)
     else:
         os.replace(source, target)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file is on the disk: network file systems report only then that they are full."""
+    with path.open("r+b") as stream:
+        os.fsync(stream.fileno())

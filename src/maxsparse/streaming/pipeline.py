@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -214,20 +215,35 @@ def run(
     size = _usual_chunk(n, m) if chunk is None else check_integer(chunk, "chunk", low=1)
     depends = {**work.identity, "input": source.identity, "signals": N, "chunk": size, "skip bad": skip_bad}
     summary = Summary(N, m)
+    again = "run the same command again to resume" if depends["input"] is not None else "the input cannot be read again"
     with _parts(target, depends, max(1, -(-N // size)), fresh) as parts:
         summary.resumed = sum(min(N, (index + 1) * size) - index * size for index in parts.done)
         with bar(N, summary.resumed, "recover", progress) as advance:
             for index, found in (runner or _here)(work, _tasks(source, parts.todo, size), source.name, skip_bad):
-                parts.add(index, found)
+                with _writing(parts, again):
+                    parts.add(index, found)
                 advance(len(found))
         for found in parts:
             summary.take(found)
-        whole = parts.place(f"whole.{kind}")
-        WRITERS[kind](parts, whole, (N, m))
-        sync_replace(whole, target)
+        with _writing(parts, again):
+            whole = parts.place(f"whole.{kind}")
+            WRITERS[kind](parts, whole, (N, m))
+            sync_replace(whole, target)
         parts.remove()
     summary.seconds = round(time.monotonic() - begun, 3)
     return summary
+
+
+@contextmanager
+def _writing(parts: Parts, again: str) -> Iterator[None]:
+    """Say in the message of a system error (a full disk) where it happened, what is finished, and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        kept = f"{len(parts.done):,} of {parts.count:,} chunks are finished"
+        raise OSError(error.errno, f"{error.strerror}; {kept}, {again}", str(parts.folder)) from error
 
 
 def _usual_chunk(n: int, m: int) -> int:
