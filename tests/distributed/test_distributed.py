@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +24,27 @@ def problem():
     return ms.SparseRecoverer(Phi, budget=0), Y
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def two_workers():
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as connected,
     ):
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as connected:
+        yield connected
+
+
+@pytest.fixture
+def own_client():
+    """A cluster of its own, for tests after which dask may not bring all workers back."""
+    with two_workers() as connected:
         yield connected
 
 
@@ -54,8 +68,10 @@ def test_a_killed_worker_loses_nothing(problem, client, tmp_path):
     assert there.read_bytes() == here.read_bytes()
 
 
-def test_the_model_is_made_again_when_every_worker_that_has_it_is_killed(problem, client, tmp_path):
+@pytest.mark.long
+def test_the_model_is_made_again_when_every_worker_that_has_it_is_killed(problem, own_client, tmp_path):
     model, Y = problem
+    client = own_client
     here, there = tmp_path / "here.npz", tmp_path / "there.npz"
     ms.streaming.recover(model, Y, here, chunk=15)
 
@@ -74,8 +90,9 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be paused")
-def test_noisy_signals_from_zarr_to_zarr_while_a_worker_is_paused_and_another_killed(client, tmp_path):
+def test_noisy_signals_from_zarr_to_zarr_while_a_worker_is_paused_and_another_killed(own_client, tmp_path):
     zarr = pytest.importorskip("zarr")
     Phi = ms.dictionaries.gaussian(12, 30, rng=0)
     _, Y = ms.signals.sample(Phi, 600, sparsity=2, noise=0.002, rng=1)
@@ -85,16 +102,15 @@ def test_noisy_signals_from_zarr_to_zarr_while_a_worker_is_paused_and_another_ki
     timers = []
 
     def runner(*arguments):
-        for number, found in enumerate(ms.distributed.Cluster(client)(*arguments)):
+        for number, found in enumerate(ms.distributed.Cluster(own_client)(*arguments)):
             if number == 2:
-                paused, killed = client.run(os.getpid).values()
+                paused, killed = own_client.run(os.getpid).values()
                 os.kill(paused, signal.SIGSTOP)
                 timers.append(threading.Timer(2.0, os.kill, (paused, signal.SIGCONT)))
                 timers[0].start()
                 os.kill(killed, signal.SIGKILL)
             yield found
 
-    client.wait_for_workers(2)
     ms.streaming.recover(model, tmp_path / "Y.zarr", tmp_path / "there.zarr", chunk=20, runner=runner)
     timers[0].join()
     assert contents(tmp_path / "there.zarr") == contents(tmp_path / "here.zarr")
