@@ -19,6 +19,7 @@ from typing import Any
 
 from measured import BENCHMARK_BLOCKS as OF_METHODS
 from measured import table
+from measured_cluster import CLUSTER_BLOCKS
 from measured_fields import FIELD_BLOCKS
 from measured_noise import NOISE_BLOCKS
 from measured_structure import STRUCTURE_BLOCKS
@@ -26,7 +27,7 @@ from measured_structure import STRUCTURE_BLOCKS
 from maxsparse import experiments
 from maxsparse._core.registry import ABILITIES, NEEDS, SOLVERS, Entry
 
-BENCHMARK_BLOCKS = OF_METHODS | FIELD_BLOCKS | NOISE_BLOCKS | STRUCTURE_BLOCKS
+BENCHMARK_BLOCKS = OF_METHODS | CLUSTER_BLOCKS | FIELD_BLOCKS | NOISE_BLOCKS | STRUCTURE_BLOCKS
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 SHOWN = ("day", "laptop")  # the preset that a page shows: the first that was run
