@@ -213,9 +213,13 @@ def _fill(process, finished, disk, event):
 
 def _busiest(client):
     """Return the process id of the worker with the most chunks under way, and how many."""
-    processing = client.processing()
-    address = max(processing, key=lambda worker: len(processing[worker]))
-    return client.run(os.getpid, workers=[address])[address], len(processing[address])
+    while True:
+        processing = client.processing()
+        address = max(processing, key=lambda worker: len(processing[worker]))
+        try:
+            return client.run(os.getpid, workers=[address])[address], len(processing[address])
+        except OSError:  # one that was killed, which the scheduler has not noticed yet
+            time.sleep(POLL_SECONDS)
 
 
 def _start(command, folder):
