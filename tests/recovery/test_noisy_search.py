@@ -12,7 +12,17 @@ from maxsparse.recovery._chain import begin, jump, list_jumps, make_chain, note_
 from maxsparse.recovery._climb import Task, make_pool, start_from
 from maxsparse.recovery._neighbours import make_mass, weigh
 from maxsparse.recovery._shapes import flip_gains_humped, settle, swap_gains_humped
-from maxsparse.recovery._sweep import add, clear, flip_gains, make_sweep, remove, swap_gains
+from maxsparse.recovery._sweep import (
+    add,
+    best_swap,
+    clear,
+    flip_gains,
+    make_sweep,
+    may_gain,
+    penalise,
+    remove,
+    swap_gains,
+)
 from maxsparse.recovery.law import Law, learn_weights, usual_law, wide_law
 from maxsparse.recovery.noisy_search import noisy_search
 
@@ -90,6 +100,35 @@ def test_gains_of_all_neighbours():
         for j in set(range(m)) - S:
             assert value + s.gains[j] == pytest.approx(log_posterior(S - {i} | {j}), abs=1e-4)
         assert np.isneginf(s.gains[list(S)]).all()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "decaying"])
+@pytest.mark.parametrize("variance", [1e-1, 1e-4, 1e-9])
+def test_exchanges_that_are_skipped_gain_less(kind, variance):
+    """The best exchange is that of looking at all of them, and so is whether one gains as much as asked for."""
+    Phi = getattr(ms.dictionaries, kind)(12, 40, rng=3)
+    rng = np.random.default_rng(4)
+    s = make_sweep(40, 8)
+    for _ in range(20):
+        y = Phi @ np.where(rng.random(40) < 0.1, rng.normal(size=40), 0.0) + math.sqrt(variance) * rng.normal(size=12)
+        clear(s, Phi.T @ y, variance, SLAB)
+        for j in rng.choice(40, rng.integers(1, 8), replace=False):
+            add(s, Phi.T @ Phi, variance, SLAB, int(j))
+        table = []
+        for a in range(s.size[0]):
+            swap_gains(s, SLAB, a)
+            table.append(s.gains.copy())
+        gains = np.array(table)
+        leave, enter = np.unravel_index(gains.argmax(), gains.shape)
+        gain, *atoms = best_swap(s, SLAB, -np.inf)
+        assert gain == pytest.approx(gains.max(), abs=1e-6)
+        assert atoms == [s.support[leave], enter]
+        assert best_swap(s, SLAB, gains.max() + 1e-2)[1:] == (-1, -1)
+        for least in np.quantile(gains[np.isfinite(gains)], [0.1, 0.9, 0.999]):
+            penalise(s)
+            may = np.array([may_gain(s, a, least) for a in range(s.size[0])])
+            assert not (~may & (gains.max(axis=1) > least)).any()
+            assert not may[gains.max(axis=1) < least - 100.0].any()  # and it does skip
 
 
 def test_a_full_support_takes_no_more_atoms():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse.recovery._climb import Task, atom_key, hash_of, start_from
 from maxsparse.recovery._neighbours import Mass, is_counted
-from maxsparse.recovery._sweep import Sweep, add, flip_gains, remove, swap_gains
+from maxsparse.recovery._sweep import Sweep, add, flip_gains, may_gain, penalise, remove, swap_gains
 
 __all__ = ["Chain", "begin", "jump", "list_jumps", "make_chain", "note_time"]
 
@@ -88,10 +88,12 @@ def list_jumps(chain: Chain, s: Sweep, task: Task) -> tuple[int, float]:
     for j in range(m):
         leave = s.place[j]
         count, total = _list(chain, s.gains[j], leave, -1 if leave >= 0 else j, count, total)
+    penalise(s)
     for a in range(k):
-        swap_gains(s, task.slab, a)
-        for j in range(m):
-            count, total = _list(chain, s.gains[j], a, j, count, total)
+        if may_gain(s, a, SLOWEST):
+            swap_gains(s, task.slab, a)
+            for j in range(m):
+                count, total = _list(chain, s.gains[j], a, j, count, total)
     return count, total
 
 

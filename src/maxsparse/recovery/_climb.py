@@ -181,8 +181,8 @@ def climb(s: Sweep, task: Task, G: NDArray[Any], value: float) -> float:
                 value += add(s, G, task.variance, task.slab, j)
             value += task.prior[s.size[0]] - task.prior[k]
             continue
-        gain, leave, enter = best_swap(s, task.slab)
-        if not gain > LEAST_GAIN:
+        _, leave, enter = best_swap(s, task.slab, LEAST_GAIN)
+        if enter < 0:
             break
         value += remove(s, task.slab, leave)
         value += add(s, G, task.variance, task.slab, enter)

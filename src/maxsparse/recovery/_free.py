@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse.learned_sbl.arithmetic import log
+from maxsparse.learned_sbl.arithmetic import exp, log
 from maxsparse.recovery._climb import MOST_STEPS, Pool, find, hash_of, insert
-from maxsparse.recovery._sweep import Sweep, add, clear, remove
+from maxsparse.recovery._sweep import IMPOSSIBLE, ROUNDING, Sweep, add, clear, largest, remove
 
 __all__ = ["Free", "climb_free", "dense_evidence", "keep_free", "settle_free", "start_free"]
 
@@ -136,21 +136,49 @@ def _swap_gains(s: Sweep, free: Free, ratio: float, q: float, a: int) -> None:
         s.gains[s.support[b]] = -np.inf
 
 
-@kernel()
-def _largest(values: NDArray[Any]) -> int:
-    largest = 0
-    for j in range(1, values.shape[0]):
-        if values[j] > values[largest]:
-            largest = j
-    return largest
+@kernel(fast=True)
+def _penalise(s: Sweep, ratio: float, n: int) -> None:
+    """Set penalty_j to the n-th root of t_j, and to more than any other inside the support."""
+    least = POSITIVE / ratio
+    for l in range(s.t.shape[0]):
+        s.values[l] = max(s.t[l], least)
+    log(s.values, s.bits, s.logs)
+    for l in range(s.t.shape[0]):
+        s.logs[l] /= n
+    exp(s.logs, s.values, s.bits)
+    for l in range(s.t.shape[0]):
+        s.penalty[l] = s.values[l]
+    for a in range(s.size[0]):
+        s.penalty[s.support[a]] = IMPOSSIBLE
+
+
+@kernel(fast=True)
+def _may_gain(s: Sweep, ratio: float, q: float, a: int, n: int, least_gain: float) -> bool:
+    """Return False if exchanging the a-th atom of the support gains less than `least_gain`, whatever enters.
+
+    As in :func:`maxsparse.recovery._sweep.best_swap`; a gain is −n/2 times the logarithm of q's share that is left
+    times the n-th root of t.
+    """
+    i, count, row = s.support[a], 0, s.H[a]
+    inverse = 1.0 / s.t[i]
+    f = s.u[i] * inverse
+    without = q + s.u[i] * f
+    loss = -0.5 * (math.log(s.t[i]) + n * math.log(without / q))
+    most, least = math.exp(2.0 * (loss - least_gain + ROUNDING) / n) * without, POSITIVE / ratio
+    for l in range(s.t.shape[0]):
+        t = max(s.t[l] + inverse * row[l] * row[l], least)
+        u = s.u[l] + f * row[l]
+        count += (t * without - u * u) * s.penalty[l] < most * t
+    return count > 0
 
 
 @kernel()
 def climb_free(s: Sweep, free: Free, G: NDArray[Any], ratio: float, value: float, q: float) -> tuple[float, float]:
     """Take the best single change until none is a gain; return the log posterior that is reached, and q."""
+    n = free.energy.shape[0]
     for _ in range(MOST_STEPS):
         _flip_gains(s, free, ratio, q)
-        j = _largest(s.gains)
+        j = largest(s.gains)
         if s.gains[j] > LEAST_GAIN:
             k = s.size[0]
             if s.place[j] >= 0:
@@ -160,11 +188,13 @@ def climb_free(s: Sweep, free: Free, G: NDArray[Any], ratio: float, value: float
             value += gain + free.prior[s.size[0]] - free.prior[k]
             continue
         best, leave, enter = LEAST_GAIN, -1, -1
+        _penalise(s, ratio, n)
         for a in range(s.size[0]):
-            _swap_gains(s, free, ratio, q, a)
-            j = _largest(s.gains)
-            if s.gains[j] > best:
-                best, leave, enter = s.gains[j], s.support[a], j
+            if _may_gain(s, ratio, q, a, n, best):
+                _swap_gains(s, free, ratio, q, a)
+                j = largest(s.gains)
+                if s.gains[j] > best:
+                    best, leave, enter = s.gains[j], s.support[a], j
         if enter < 0:
             break
         gain, q = _leave(s, free, ratio, q, leave)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse.recovery._climb import Pool, Task, atom_key, find, hash_of, insert, make_pool, room_for
 from maxsparse.recovery._shapes import entering_mean, flip_gains_humped, settle, swap_gains_humped
-from maxsparse.recovery._sweep import Sweep, flip_gains, swap_gains
+from maxsparse.recovery._sweep import Sweep, flip_gains, may_gain, penalise, swap_gains
 
 __all__ = ["Mass", "enter_front", "forget", "is_counted", "is_new", "make_mass", "merge", "weigh"]
 
@@ -152,11 +152,14 @@ def _expand(s: Sweep, task: Task, value: float, front: Pool, mass: Mass, shift: 
                 leave, enter = (s.place[j], -1) if inside else (-1, j)
                 _count(mass, s, task, leave, enter, math.exp(new + shift))
                 enter_front(front, s, leave, enter, new, other)
+    penalise(s)
     for a in range(k):
         if task.hump > 0.0:
             swap_gains_humped(s, task, a, least - value)
-        else:
+        elif may_gain(s, a, least - value):
             swap_gains(s, task.slab, a)
+        else:
+            continue
         rest = key - atom_key(s.support[a])
         for j in range(m):
             new = value + s.gains[j]

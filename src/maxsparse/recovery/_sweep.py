@@ -24,7 +24,25 @@ from numpy.typing import NDArray
 from maxsparse._core.compiled import kernel
 from maxsparse.learned_sbl.arithmetic import log
 
-__all__ = ["Sweep", "add", "best_flip", "best_swap", "clear", "flip_gains", "make_sweep", "remove", "swap_gains"]
+__all__ = [
+    "IMPOSSIBLE",
+    "ROUNDING",
+    "Sweep",
+    "add",
+    "best_flip",
+    "best_swap",
+    "clear",
+    "flip_gains",
+    "largest",
+    "make_sweep",
+    "may_gain",
+    "penalise",
+    "remove",
+    "swap_gains",
+]
+
+IMPOSSIBLE = 1e300  # larger than any gain
+ROUNDING = 1e-3  # in nats, more than the rounding errors of gains, whose logarithms are float32
 
 
 class Sweep(NamedTuple):
@@ -40,6 +58,8 @@ class Sweep(NamedTuple):
     values: NDArray[np.float32]  # (m,)
     bits: NDArray[np.int32]  # (m,), the same memory
     logs: NDArray[np.float32]  # (m,)
+    penalty: NDArray[np.float64]  # (m,)
+    weights: NDArray[np.float64]  # (most + 1,)
 
 
 @kernel()
@@ -57,6 +77,8 @@ def make_sweep(m: int, most: int) -> Sweep:
         values,
         values.view(np.int32),
         np.empty(m, np.float32),
+        np.empty(m),
+        np.empty(most + 1),
     )
 
 
@@ -78,23 +100,21 @@ def add(s: Sweep, G: NDArray[Any], variance: float, slab: float, j: int) -> floa
     m, k = s.t.shape[0], s.size[0]
     new, gram = s.H[k], G[j]
     scale = 1.0 / variance
-    for l in range(m):
-        new[l] = gram[l] * scale
-    for a in range(k):
-        row, f = s.H[a], gram[s.support[a]] * scale
-        for l in range(m):
-            new[l] -= f * row[l]
     pivot, u = s.t[j], s.u[j]
     inverse = 1.0 / pivot
     mean = u * inverse
+    for l in range(m):
+        new[l] = gram[l] * scale
+    for a in range(k):
+        s.weights[a] = -gram[s.support[a]] * scale
+    _add_rows(s.H, s.weights, k, new)
     for a in range(k):
         new[s.support[a]] = s.H[a, j]
+        s.weights[a] = -s.H[a, j] * inverse
+    _add_to_rows(new, s.weights, k, s.H)
     for a in range(k):
-        row, f = s.H[a], s.H[a, j] * inverse
-        for l in range(m):
-            row[l] -= f * new[l]
-        row[j] = f
-        s.u[s.support[a]] -= f * u
+        s.H[a, j] = -s.weights[a]
+        s.u[s.support[a]] += s.weights[a] * u
     for a in range(k):
         new[s.support[a]] = 0.0  # t and u of atoms inside follow other rules
     for l in range(m):
@@ -116,17 +136,19 @@ def add(s: Sweep, G: NDArray[Any], variance: float, slab: float, j: int) -> floa
 def remove(s: Sweep, slab: float, j: int) -> float:
     """Remove atom j from the support; return the change of the evidence."""
     m, last, p = s.t.shape[0], s.size[0] - 1, s.place[j]
-    old = s.H[p]
+    old = s.gains
+    for l in range(m):
+        old[l] = s.H[p, l]
     variance, mean = s.t[j], s.u[j]
     inverse = 1.0 / variance
     u = mean * inverse
     for a in range(last + 1):
+        s.weights[a] = s.H[a, j] * inverse if a != p else 0.0
+    _add_to_rows(old, s.weights, last + 1, s.H)
+    for a in range(last + 1):
         if a != p:
-            row, f = s.H[a], s.H[a, j] * inverse
-            for l in range(m):
-                row[l] += f * old[l]
-            row[j] = f
-            s.u[s.support[a]] += f * mean
+            s.H[a, j] = s.weights[a]
+            s.u[s.support[a]] += s.weights[a] * mean
     for a in range(last + 1):
         old[s.support[a]] = 0.0
     for l in range(m):
@@ -134,9 +156,8 @@ def remove(s: Sweep, slab: float, j: int) -> float:
         s.u[l] += old[l] * u
     s.t[j], s.u[j] = inverse, u
     if p != last:
-        row = s.H[last]
         for l in range(m):
-            old[l] = row[l]
+            s.H[p, l] = s.H[last, l]
         s.support[p] = s.support[last]
         s.place[s.support[p]] = p
     s.place[j], s.size[0] = -1, last
@@ -144,6 +165,54 @@ def remove(s: Sweep, slab: float, j: int) -> float:
         s.t[s.support[a]] = -s.H[a, s.support[a]]
     gain: float = 0.5 * (math.log(slab * inverse) - mean * u)
     return gain
+
+
+@kernel()
+def _add_rows(H: NDArray[Any], weights: NDArray[Any], k: int, out: NDArray[Any]) -> None:
+    """Add the first k rows of H, weighted, to `out`, which is none of them; four at a time."""
+    whole = k - k % 4
+    for a in range(0, whole, 4):
+        _add_four(weights[a : a + 4], H[a], H[a + 1], H[a + 2], H[a + 3], out)
+    for a in range(whole, k):
+        _add_one(weights[a], H[a], out)
+
+
+@kernel()
+def _add_to_rows(row: NDArray[Any], weights: NDArray[Any], k: int, H: NDArray[Any]) -> None:
+    """Add `row`, weighted, to each of the first k rows of H, of which it is none; four at a time."""
+    whole = k - k % 4
+    for a in range(0, whole, 4):
+        _add_to_four(row, weights[a : a + 4], H[a], H[a + 1], H[a + 2], H[a + 3])
+    for a in range(whole, k):
+        _add_one(weights[a], row, H[a])
+
+
+@kernel(fast=True, apart=True, alone=True)
+def _add_four(
+    weights: NDArray[Any], a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any], out: NDArray[Any]
+) -> None:
+    w, x, y, z = weights[0], weights[1], weights[2], weights[3]
+    for l in range(out.shape[0]):
+        out[l] += (w * a[l] + x * b[l]) + (y * c[l] + z * d[l])
+
+
+@kernel(fast=True, apart=True, alone=True)
+def _add_to_four(
+    row: NDArray[Any], weights: NDArray[Any], a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]
+) -> None:
+    w, x, y, z = weights[0], weights[1], weights[2], weights[3]
+    for l in range(row.shape[0]):
+        value = row[l]
+        a[l] += w * value
+        b[l] += x * value
+        c[l] += y * value
+        d[l] += z * value
+
+
+@kernel(fast=True, apart=True, alone=True)
+def _add_one(weight: float, row: NDArray[Any], out: NDArray[Any]) -> None:
+    for l in range(out.shape[0]):
+        out[l] += weight * row[l]
 
 
 @kernel(fast=True)
@@ -191,26 +260,61 @@ def swap_gains(s: Sweep, slab: float, a: int) -> None:
 def best_flip(s: Sweep, slab: float, prior: NDArray[Any]) -> tuple[float, int]:
     """Return the largest gain of adding or removing one atom, and the atom."""
     flip_gains(s, slab, prior)
-    j = _largest(s.gains)
+    j = largest(s.gains)
     return s.gains[j], j
 
 
 @kernel()
-def best_swap(s: Sweep, slab: float) -> tuple[float, int, int]:
-    """Return the largest gain of exchanging two atoms, the one that leaves and the one that enters."""
-    best, leave, enter = -np.inf, -1, -1
+def best_swap(s: Sweep, slab: float, least: float) -> tuple[float, int, int]:
+    """Return the largest gain above `least` of exchanging two atoms, the one that leaves and the one that enters.
+
+    The atoms are −1 where no gain is above it.
+    """
+    best, leave, enter = least, -1, -1
+    penalise(s)
     for a in range(s.size[0]):
-        swap_gains(s, slab, a)
-        j = _largest(s.gains)
-        if s.gains[j] > best:
-            best, leave, enter = s.gains[j], s.support[a], j
+        if may_gain(s, a, best):
+            swap_gains(s, slab, a)
+            j = largest(s.gains)
+            if s.gains[j] > best:
+                best, leave, enter = s.gains[j], s.support[a], j
     return best, leave, enter
 
 
+@kernel(fast=True)
+def penalise(s: Sweep) -> None:
+    """Set penalty_j to ½ log t_j, and to more than any gain inside the support."""
+    for l in range(s.t.shape[0]):
+        s.values[l] = s.t[l]
+    log(s.values, s.bits, s.logs)
+    for l in range(s.t.shape[0]):
+        s.penalty[l] = 0.5 * s.logs[l]
+    for a in range(s.size[0]):
+        s.penalty[s.support[a]] = IMPOSSIBLE
+
+
+@kernel(fast=True)
+def may_gain(s: Sweep, a: int, least: float) -> bool:
+    """Return False if exchanging the a-th atom of the support gains less than `least`, whatever enters.
+
+    It needs :func:`penalise` for the current support. Pivots t of atoms outside only grow when an atom leaves, so that
+    their penalties before are lower bounds: no logarithm per atom is needed. A count vectorises, a maximum does not.
+    """
+    i, count, row = s.support[a], 0, s.H[a]
+    inverse = 1.0 / s.t[i]
+    f = s.u[i] * inverse
+    least += 0.5 * (s.u[i] * f + math.log(s.t[i])) - ROUNDING
+    for l in range(s.t.shape[0]):
+        u = s.u[l] + f * row[l]
+        count += 0.5 * u * u > (least + s.penalty[l]) * (s.t[l] + inverse * row[l] * row[l])
+    return count > 0
+
+
 @kernel()
-def _largest(values: NDArray[Any]) -> int:
-    largest = 0
+def largest(values: NDArray[Any]) -> int:
+    """Return the index of the largest value, the first of several."""
+    found = 0
     for j in range(1, values.shape[0]):
-        if values[j] > values[largest]:
-            largest = j
-    return largest
+        if values[j] > values[found]:
+            found = j
+    return found

@@ -141,6 +141,8 @@ def l1(
                     goal = np.maximum(goal, EXPLAINED * np.linalg.norm(flat, axis=1))
                 problem = (Phi, atoms, atoms @ Phi, flat, goal, batch.structure.positive, most)
                 over_slices(homotopy_rows, N, *problem, X.reshape(N, -1), spent, done)
+                if batch.structure.positive:
+                    np.maximum(X, 0.0, out=X)  # an atom that leaves the path may be below zero by rounding
                 if batch.structure.positive and batch.noise == 0:  # the path may end at λ = 0 before it meets the goal
                     done |= residual_norms(flat, atoms, X.reshape(N, -1)) <= 100.0 * goal
             else:
