@@ -42,8 +42,35 @@ def test_cube(tmp_path):
     np.save("cube.npy", np.tile(mixture, (2, 2, 1)))
     done = unmix("library.csv", "cube.npy", "--cube", "-o", "maps", "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["strongest"] == ["alunite", "calcite"]
+    figures = json.loads(done.stdout)
+    assert figures["strongest"] == ["alunite", "calcite"]
+    assert figures["verdicts"] == {"fits": 4, "incomplete": 0, "none of the library": 0}
     assert (tmp_path / "maps" / "maps.png").is_file()
+
+
+def test_where_nothing_fits_no_probability_is_printed():
+    comb = np.column_stack([np.linspace(0, 1, 50), 1.0 + 0.5 * np.sign(np.sin(np.arange(50)))])
+    np.savetxt("comb.csv", comb, delimiter=",", header="wavelength,comb", comments="")
+    done = unmix("library.csv", "comb.csv", "-o", "report", "--budget", "fast")
+    assert "comb: none of the library; best attempt:" in done.output
+    assert "probability" not in done.output
+    (spectrum,) = json.loads(unmix("library.csv", "comb.csv", "-o", "report", "--json", "--budget", "fast").stdout)[
+        "spectra"
+    ]
+    assert spectrum["materials"] == []
+    assert spectrum["best_attempt"]
+    assert "confidence" not in spectrum
+
+
+def test_a_distortion_leads_to_the_options_that_allow_for_it():
+    table = np.loadtxt("spectra.csv", delimiter=",", skiprows=1)
+    table[:, 1] += 0.3 + 0.3 * table[:, 0]
+    np.savetxt("tilted.csv", table, delimiter=",", header="wavelength,tilted", comments="")
+    done = unmix("library.csv", "tilted.csv", "-o", "report", "--budget", "fast")
+    assert "--baseline 1 or --gain 1 or --shift" in done.output
+    done = unmix("library.csv", "tilted.csv", "-o", "report", "--budget", "fast", "--baseline", "1")
+    assert "tilted: fits" in done.output
+    assert "Hint" not in done.output
 
 
 @pytest.mark.parametrize(

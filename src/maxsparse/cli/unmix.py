@@ -13,6 +13,7 @@ from maxsparse.cli.printing import print_json
 __all__ = ["unmix"]
 
 SHOWN = 10  # spectra on the terminal
+NONE = "none of the library"  # the verdict on a spectrum that nothing explains
 
 
 def unmix(
@@ -49,39 +50,67 @@ def unmix(
     if scheduler is not None and not cube:
         raise typer.BadParameter("is for images: add --cube", param_hint="--scheduler")
     if cube:
-        _, wavelength = front.open_cube(spectra)
         bands = None if bad is None else _bands(bad)
-        own = None if wavelength is not None or pure.wavelength is None else pure.wavelength
-        maps = front.unmix_cube(pure, spectra, output, wavelength=own, bad_bands=bands, scheduler=scheduler, **options)
-        names = [maps.names[j] for j in maps.strongest()]
-        if as_json:
-            print_json({"output": str(output), "shape": list(maps.abundance.shape), "strongest": names})
-        else:
-            typer.echo(
-                f"Most abundant: {', '.join(names) or 'no material'}\nWrote {output}/report.html, maps.png and arrays"
-            )
+        _tell_maps(
+            front.unmix_cube(pure, spectra, output, bad_bands=bands, scheduler=scheduler, **options), output, as_json
+        )
         return
     found = front.unmix(pure, front.read_spectra(spectra), bad_bands=None if bad is None else _bands(bad), **options)
     page = found.report(output)
     if as_json:
-        print_json({"report": str(page), "spectra": [_figures(found, i) for i in range(len(found))]})
+        spectra_found = [_figures(found, i) for i in range(len(found))]
+        print_json({"report": str(page), "hints": _hints(found), "spectra": spectra_found})
         return
     for i in range(min(len(found), SHOWN)):
-        typer.echo(f"{found.spectra.names[i]}: {found.verdict(i)}, confidence {found.confidence[i]:.2f}")
-        for material in found.materials(i):
-            others = len(material.alternatives)
-            one_of = f", one of {others} that cannot be told apart" if others > 1 else ""
-            share = f"{material.abundance:.4g} ± {material.error:.2g}"
-            typer.echo(f"  {material.name}: {share}, probability {material.probability:.2f}{one_of}")
+        _tell(found, i)
     if len(found) > SHOWN:
         typer.echo(f"… and {len(found) - SHOWN} more")
+    for hint in _hints(found):
+        typer.echo(f"Hint: {hint}")
     typer.echo(f"Open {page} in a browser.")
+
+
+def _tell(found: Any, i: int) -> None:
+    """Print the materials of spectrum i; if nothing fits, as an attempt without probabilities."""
+    verdict = found.verdict(i)
+    attempt = verdict == NONE
+    sure = "; best attempt:" if attempt else f", confidence {found.confidence[i]:.2f}"
+    typer.echo(f"{found.spectra.names[i]}: {verdict}{sure if found.abundance[i].any() else ''}")
+    for material in found.materials(i):
+        others = len(material.alternatives)
+        one_of = f", one of {others} that cannot be told apart" if others > 1 else ""
+        share = f"{material.abundance:.4g} ± {material.error:.2g}"
+        sure = "" if attempt else f", probability {material.probability:.2f}{one_of}"
+        typer.echo(f"  {material.name}: {share}{sure}")
+
+
+def _tell_maps(maps: Any, output: Path, as_json: bool) -> None:
+    names = [maps.names[j] for j in maps.strongest()]
+    counts = {word: int((maps.verdict == number).sum()) for number, word in enumerate(("fits", "incomplete", NONE))}
+    if as_json:
+        shape = list(maps.abundance.shape)
+        print_json({"output": str(output), "shape": shape, "strongest": names, "verdicts": counts})
+        return
+    typer.echo(f"Most abundant: {', '.join(names) or 'no material'}")
+    typer.echo(f"Pixels: {', '.join(f'{count} {word}' for word, count in counts.items())}")
+    typer.echo(f"Wrote {output}/report.html, maps.png and arrays")
+
+
+def _hints(found: Any) -> list[str]:
+    """Return hints with the options of the command line."""
+    hints: list[str] = found.hints()
+    for call, option in (("baseline=1", "--baseline 1"), ("gain=1", "--gain 1"), ("shift=True", "--shift")):
+        hints = [hint.replace(call, option) for hint in hints]
+    return hints
 
 
 def _figures(found: Any, i: int) -> dict[str, Any]:
     materials = [material._asdict() | {"alternatives": dict(material.alternatives)} for material in found.materials(i)]
-    numbers = {"verdict": found.verdict(i), "confidence": float(found.confidence[i])}
-    return {"name": found.spectra.names[i], **numbers, "materials": materials}
+    name, verdict = found.spectra.names[i], found.verdict(i)
+    if verdict == NONE:
+        shares = [{key: material[key] for key in ("name", "abundance", "error")} for material in materials]
+        return {"name": name, "verdict": verdict, "materials": [], "best_attempt": shares}
+    return {"name": name, "verdict": verdict, "confidence": float(found.confidence[i]), "materials": materials}
 
 
 def _noise(text: str) -> float | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maxsparse.fields.spectra.answer import Material, Unmixing
 from maxsparse.fields.spectra.cubes import CubeMaps, unmix_cube
-from maxsparse.fields.spectra.nuisance import band_noise
+from maxsparse.fields.spectra.noise import band_noise
 from maxsparse.fields.spectra.peers import sunsal
 from maxsparse.fields.spectra.readers import open_cube, read_spectra
 from maxsparse.fields.spectra.table import Spectra

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,14 +13,13 @@ from numpy.typing import NDArray
 
 from maxsparse._core.tables import html_table
 from maxsparse.fields.spectra.table import Spectra
+from maxsparse.fields.spectra.verdict import VERDICTS, hints, neighbour_correlation, verdict_numbers
 from maxsparse.recovery import CredibleSet
 
 __all__ = ["Material", "Unmixing"]
 
-CORRELATED = 4.0  # standard errors of the correlation of neighbouring residuals: above, something is missing
-OUTLYING = 6.0  # times the robust deviation of the residuals: a band above has something that is missing
 SHOWN = 10  # spectra in a notebook
-POOR = 0.25  # share of a spectrum's variation, by medians, that nothing explains: above, nothing fits
+HELD, LEAST_SHARE = 0.95, 0.05  # alternatives: share of a set's probability together; of the largest, each
 
 
 class Material(NamedTuple):
@@ -34,8 +34,9 @@ class Material(NamedTuple):
     probability : float
         That it is in the mixture.
     alternatives : tuple of (str, float)
-        Materials that may stand in its place, itself included, with probabilities: together at least 95 % where the
-        data say that much. Where they say little, two places may share them.
+        Materials that may stand in its place, itself included, with probabilities: the fewest that hold 95 % of the
+        probability of its credible set, without those below a twentieth of the largest. Where the data say little, two
+        places may share them.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Unmixing:
     noise: NDArray[np.float64]
     sets: tuple[tuple[CredibleSet, ...], ...]
     weight: NDArray[np.float64]  # (n,), 1/σ per band up to a factor; ones where noise is the same everywhere
+    nuisances: tuple[str, ...] = ()  # those that were allowed for
 
     def __len__(self) -> int:
         return len(self.abundance)
@@ -95,8 +97,11 @@ class Unmixing:
         """Return the first spectra as a small table, for notebooks."""
         rows = []
         for i in range(min(len(self), SHOWN)):
-            found = [f"{m.name}: {m.abundance:.3g} ± {m.error:.1g}" for m in self.materials(i)]
-            rows.append([self.spectra.names[i], self.verdict(i), f"{self.confidence[i]:.2f}", "; ".join(found) or "–"])
+            found = "; ".join(f"{m.name}: {m.abundance:.3g} ± {m.error:.1g}" for m in self.materials(i)) or "–"
+            verdict, sure = self.verdict(i), f"{self.confidence[i]:.2f}"
+            if verdict == VERDICTS[2]:
+                found, sure = f"best attempt: {found}", "–"
+            rows.append([self.spectra.names[i], verdict, sure, found])
         return html_table(repr(self), ("spectrum", "verdict", "confidence", "materials"), rows)
 
     @property
@@ -119,10 +124,8 @@ class Unmixing:
         names, found = self.library.names, []
         for j in np.flatnonzero(self.abundance[i]):
             own: CredibleSet | None = next((s for s in self.sets[i] if j in s.atoms), None)
-            others = [(j, self.probability[i, j])]
-            if own is not None:
-                others = list(zip(own.atoms.tolist(), own.probability.tolist(), strict=True))
-            alternatives = tuple((names[a], float(p)) for a, p in others)
+            others = [(int(j), float(self.probability[i, j]))] if own is None else _alternatives(own, int(j))
+            alternatives = tuple((names[a], p) for a, p in others)
             x, error, probability = (float(part[i, j]) for part in (self.abundance, self.error, self.probability))
             found.append(Material(names[j], x, error, probability, alternatives))
         return sorted(found, key=lambda material: -material.abundance)
@@ -138,18 +141,39 @@ class Unmixing:
         ----------
         i : int, default=0
         """
+        return VERDICTS[self.verdict_numbers[self._number(i)]]
+
+    @cached_property
+    def verdict_numbers(self) -> NDArray[np.int8]:
+        """Verdicts of all spectra, (N,): 0 fits, 1 incomplete, 2 none of the library."""
+        rest, whole = ((part * self.weight)[:, self.used] for part in (self.residual, self.spectra.values))
+        return verdict_numbers(rest, whole, np.asarray(self.abundance.any(axis=1)))
+
+    def hints(self) -> list[str]:
+        """Return what to try where the library does not fit: a sentence each, none if all is well."""
+        correlation = neighbour_correlation((self.residual * self.weight)[:, self.used])
+        return hints(self.verdict_numbers, correlation, len(self.library), self.nuisances)
+
+    def table(self, i: int = 0) -> list[dict[str, Any]]:
+        """Return the materials of spectrum i, most abundant first: one dict per material.
+
+        Parameters
+        ----------
+        i : int, default=0
+
+        Returns
+        -------
+        rows : list of dict
+            With the keys ``spectrum``, ``verdict``, ``material``, ``abundance``, ``error``, ``probability`` and
+            ``alternatives`` (a dict of names and probabilities); ``pandas.DataFrame(rows)`` is a table.
+        """
         i = self._number(i)
-        rest = (self.residual[i] * self.weight)[self.used]
-        whole = (self.spectra.values[i] * self.weight)[self.used]
-        varies = float(np.median(np.abs(whole - np.median(whole))))
-        if not self.abundance[i].any() or np.median(np.abs(rest)) > POOR * varies:
-            return "none of the library"
-        power = float(rest @ rest)
-        correlation = float(rest[1:] @ rest[:-1]) / power if power > 0 else 0.0
-        outlying = float(np.abs(rest).max()) > OUTLYING * 1.4826 * float(np.median(np.abs(rest)))
-        tiny = power <= (1e-9 * np.linalg.norm(whole)) ** 2  # all rounding
-        missing = correlation * np.sqrt(rest.size) > CORRELATED or outlying
-        return "incomplete" if missing and not tiny else "fits"
+        common = {"spectrum": self.spectra.names[i], "verdict": self.verdict(i)}
+        rows = []
+        for material in self.materials(i):
+            fields = material._asdict() | {"alternatives": dict(material.alternatives)}
+            rows.append(common | {"material": fields.pop("name"), **fields})
+        return rows
 
     def plot(self, i: int = 0, *, axes: Any = None) -> Any:
         """Draw the measured spectrum, the fit, its materials and the residual.
@@ -189,3 +213,12 @@ class Unmixing:
         if not -len(self) <= i < len(self):
             raise IndexError(f"spectrum {i} is out of range: there are {len(self)}")
         return i % len(self)
+
+
+def _alternatives(own: CredibleSet, j: int) -> list[tuple[int, float]]:
+    """Return the members of a set that matter, with probabilities, and material j in any case."""
+    order = np.argsort(-own.probability, kind="stable")
+    p = own.probability[order]
+    before = np.cumsum(p) - p
+    kept = (before < HELD * p.sum()) & (p >= LEAST_SHARE * p[0]) | (own.atoms[order] == j)
+    return [(int(a), float(q)) for a, q in zip(own.atoms[order][kept], p[kept], strict=True)]

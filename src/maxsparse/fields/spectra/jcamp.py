@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_jcamp"]
+__all__ = ["Block", "read_jcamp"]
 
 LARGEST = 50_000_000  # bytes of a file, and values of a spectrum
 SQUEEZED = {letter: str(value) for value, letter in enumerate("@ABCDEFGHI")}
@@ -26,14 +27,23 @@ REPEATED = {letter: str(value + 1) for value, letter in enumerate("STUVWXYZ")} |
 TOKEN = re.compile(r"[@A-Ia-i%J-Rj-rS-Zs]\d*|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]\d+)?|\?")
 
 
-def read_jcamp(path: Path) -> list[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-    """Return title, x and y of every spectrum in a file."""
+class Block(NamedTuple):
+    """One spectrum of a file."""
+
+    title: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    unit: str | None  # of x, as the file calls it
+
+
+def read_jcamp(path: Path) -> list[Block]:
+    """Return all spectra of a file."""
     if path.stat().st_size > LARGEST:
         raise ValueError(f"it has more than {LARGEST:,} bytes")
     text = path.read_text(encoding="utf-8", errors="replace")
     if "##" not in text:
         raise ValueError("it has no ##LABEL= lines")
-    found: list[tuple[str, NDArray[np.float64], NDArray[np.float64]]] = []
+    found: list[Block] = []
     labels: dict[str, str] = {}
     for label, value in re.findall(r"^\s*##([^=\n]*)=(.*?)(?=^\s*##|\Z)", text, flags=re.MULTILINE | re.DOTALL):
         name = re.sub(r"[\s_/-]", "", label).upper()
@@ -46,7 +56,8 @@ def read_jcamp(path: Path) -> list[tuple[str, NDArray[np.float64], NDArray[np.fl
         if name in ("XYDATA", "XYPOINTS", "PEAKTABLE"):
             title = " ".join(labels.get("TITLE", "").split()) or path.stem
             try:
-                found.append((title, *_table(labels, name)))
+                unit = labels.get("XUNITS", "").partition("$$")[0].strip()
+                found.append(Block(title, *_table(labels, name), unit or None))
             except ValueError as error:
                 raise ValueError(f"spectrum {title!r}: {error}") from error
     if not found:

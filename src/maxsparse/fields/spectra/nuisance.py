@@ -1,4 +1,4 @@
-"""What a measured spectrum has beyond its materials, and how noisy its bands are.
+"""What a measured spectrum has beyond its materials.
 
 A baseline, a gain that varies slowly over the bands and a small shift of the wavelengths add a few smooth columns to a
 spectrum. They are projected out of spectrum and library, which keeps noise white and abundances non-negative.
@@ -6,16 +6,12 @@ spectrum. They are projected out of spectrum and library, which keeps noise whit
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-__all__ = ["band_noise", "complement", "nuisance_columns"]
-
-NEIGHBOURS = 3  # bands on each side that predict a band
-LEAST_SPECTRA = 50  # to learn the noise of every band from
+__all__ = ["Nuisance", "complement", "nuisance_columns"]
 
 
 def nuisance_columns(
@@ -52,21 +48,29 @@ def complement(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(U[:, rank:].T)
 
 
-def band_noise(spectra: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the standard deviation of the noise of every band, (n,), learned from many spectra (N, n).
+class Nuisance(NamedTuple):
+    """What spectra on some bands may have beyond their materials, see :func:`nuisance_columns`."""
 
-    Every band is predicted from its neighbours by least squares over all spectra. What remains is its own noise and,
-    weighted, that of the neighbours; non-negative least squares tells them apart.
-    """
-    N, n = spectra.shape
-    if N < LEAST_SPECTRA:
-        raise ValueError(f"the noise of every band is learned from at least {LEAST_SPECTRA} spectra, got {N}")
-    remaining, weights = np.empty(n), np.eye(n)
-    for band in range(n):
-        near = [other for other in range(max(0, band - NEIGHBOURS), min(n, band + NEIGHBOURS + 1)) if other != band]
-        X: Any = np.column_stack([spectra[:, near], np.ones(N)])
-        coefficients, *_ = np.linalg.lstsq(X, spectra[:, band], rcond=None)
-        remaining[band] = np.sum((spectra[:, band] - X @ coefficients) ** 2) / max(1, N - X.shape[1])
-        weights[band, near] = coefficients[:-1] ** 2
-    variance = nnls(weights, remaining)[0]
-    return np.sqrt(np.maximum(variance, 1e-3 * np.median(remaining)))
+    wavelength: NDArray[np.float64]
+    baseline: int
+    gain: int
+    shift: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether every spectrum has columns of its own."""
+        return self.gain > 0 or self.shift
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the options that are in use."""
+        used = {"baseline": self.baseline >= 0, "gain": self.gain > 0, "shift": self.shift}
+        return tuple(name for name, flag in used.items() if flag)
+
+    def columns(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the columns (n, q) of a spectrum (n,)."""
+        return nuisance_columns(y, self.wavelength, baseline=self.baseline, gain=self.gain, shift=self.shift)
+
+    def extended(self, library: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a library (m, n) with the columns of all of its spectra as further rows."""
+        return np.vstack([library, *(self.columns(row).T for row in library)]) if self.names else library

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from maxsparse import files
-from maxsparse._core.extras import needs
+from maxsparse.fields.spectra.envi import open_envi_cube, read_envi_library
 from maxsparse.fields.spectra.jcamp import read_jcamp
 from maxsparse.fields.spectra.table import Spectra
+from maxsparse.fields.spectra.units import unit_in
 
 __all__ = ["open_cube", "read_spectra"]
 
 TEXT, JCAMP, ARRAYS = (".csv", ".tsv", ".txt"), (".jdx", ".dx", ".jcm", ".jcamp"), (".npz", ".npy", ".mat")
 LARGEST_TEXT = 500_000_000  # bytes
+DECIMAL = "; numbers need decimal points, not commas"
 
 
 def read_spectra(path: str | os.PathLike[str]) -> Spectra:
@@ -33,7 +35,8 @@ def read_spectra(path: str | os.PathLike[str]) -> Spectra:
         ``.jdx``, ``.dx``, ``.jcm``
             JCAMP-DX.
         ``.hdr``, ``.sli``
-            ENVI spectral library (needs the package ``spectral``).
+            ENVI spectral library (needs the package ``spectral``); its bad bands (``bbl``), scale factor,
+            missing values and unit count.
         ``.npz``, ``.mat``
             Arrays ``spectra``, ``wavelength`` and ``names``; in .mat, names are a cell array of texts or rows of text.
         ``.npy``
@@ -48,9 +51,11 @@ def read_spectra(path: str | os.PathLike[str]) -> Spectra:
         raise FileNotFoundError(f"{str(source)!r} is not a file")
     suffix = source.suffix.lower()
     readers = dict.fromkeys(TEXT, _read_text) | dict.fromkeys(JCAMP, _read_jcamp) | dict.fromkeys(ARRAYS, _read_arrays)
-    readers |= {".hdr": _read_envi, ".sli": _read_envi}
+    readers |= {".hdr": read_envi_library, ".sli": read_envi_library}
     if suffix not in readers:
         raise ValueError(f"cannot read {str(source)!r}: unknown suffix {suffix!r}; use one of {', '.join(readers)}")
+    if not source.stat().st_size:
+        raise ValueError(f"cannot read {str(source)!r}: the file is empty")
     try:
         return readers[suffix](source)
     except (ImportError, FileNotFoundError):
@@ -70,7 +75,8 @@ def open_cube(path: str | os.PathLike[str]) -> tuple[Any, Any]:
     Returns
     -------
     cube : array-like of shape (rows, columns, bands)
-        Read from disk where it is indexed.
+        Read from disk where it is indexed; of an ENVI image divided by its scale factor, NaN where data are missing or
+        its header marks a band as bad.
     wavelength : ndarray of shape (bands,) or None
     """
     source = Path(path)
@@ -82,17 +88,9 @@ def open_cube(path: str | os.PathLike[str]) -> tuple[Any, Any]:
                 files.check_npy_header(stream, source.stat().st_size)
             except ValueError as error:
                 raise ValueError(f"cannot read {str(source)!r}: {error}") from error
-        cube = np.load(source, mmap_mode="r", allow_pickle=False)
-        wavelength = None
+        cube, wavelength = np.load(source, mmap_mode="r", allow_pickle=False), None
     else:
-        image = _open_envi(source)
-        if not hasattr(image, "open_memmap"):
-            raise ValueError(f"{str(source)!r} is a spectral library, not an image")
-        cube = image.open_memmap(interleave="bip")
-        if cube is None:
-            raise ValueError(f"cannot read {str(source)!r}: its data file is missing or of another size")
-        centers = getattr(image.bands, "centers", None)
-        wavelength = None if not centers else np.asarray(centers, dtype=float)
+        cube, wavelength = open_envi_cube(source)
     if cube.ndim != 3:
         raise ValueError(f"a cube has rows, columns and bands; {str(source)!r} has shape {cube.shape}")
     return cube, wavelength
@@ -105,19 +103,32 @@ def _read_text(path: Path) -> Spectra:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if len(lines) < 2:
         raise ValueError("it needs a header and at least one row")
-    separator = max(",;\t", key=lines[0].count) if any(mark in lines[0] for mark in ",;\t") else None
+    # On a tie the semicolon: the commas are decimal ones then.
+    separator = max(";\t,", key=lines[0].count) if any(mark in lines[0] for mark in ",;\t") else None
     rows = [line.split() for line in lines] if separator is None else list(csv.reader(lines, delimiter=separator))
     rows = [[cell.strip() for cell in row] for row in rows]
     header, body = rows[0], rows[1:]
-    for number, row in enumerate(body, start=2):
-        if len(row) != len(header):
-            raise ValueError(f"row {number} has {len(row)} cells, the header {len(header)}")
-    if len(header) < 2:
-        raise ValueError("its rows have one cell; cells are separated by commas, semicolons, tabs or spaces")
+    _check_rows(header, body)
     if all(_is_number(cell) for cell in header[1:]):
         return Spectra(_numbers(body, 1), [float(cell) for cell in header[1:]], [row[0] for row in body])
     table = _numbers(body, 0)
-    return Spectra(table[:, 1:].T, table[:, 0], header[1:])
+    return Spectra(table[:, 1:].T, table[:, 0], header[1:], unit=unit_in(header[0]))
+
+
+def _check_rows(header: list[str], body: list[list[str]]) -> None:
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            decimal = DECIMAL if len(row) == 2 * len(header) else ""
+            raise ValueError(f"row {number} has {len(row)} cells, the header {len(header)}{decimal}")
+    if len(header) < 2:
+        raise ValueError("its rows have one cell; cells are separated by commas, semicolons, tabs or spaces")
+    if not _is_number(header[1]) and all(_is_number(cell.replace(",", ".")) for cell in header[1:]):
+        raise ValueError(f"its header has the wavelength {header[1][:20]!r}{DECIMAL}")
+    if all(_is_number(cell) for cell in header):
+        raise ValueError(
+            "its first row holds numbers only; a header is expected: 'wavelength' and the names of the spectra, or "
+            "'name' and wavelengths"
+        )
 
 
 def _numbers(rows: list[list[str]], first: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -128,7 +139,10 @@ def _numbers(rows: list[list[str]], first: int) -> np.ndarray[Any, np.dtype[np.f
             try:
                 values[i, j] = float(cell) if cell else np.nan
             except ValueError as error:
-                raise ValueError(f"row {i + 2}, cell {j + first + 1} is {cell[:20]!r}, not a number") from error
+                decimal = DECIMAL if _is_number(cell.replace(",", ".")) else ""
+                raise ValueError(
+                    f"row {i + 2}, cell {j + first + 1} is {cell[:20]!r}, not a number{decimal}"
+                ) from error
     return values
 
 
@@ -141,17 +155,22 @@ def _is_number(cell: str) -> bool:
 
 def _read_jcamp(path: Path) -> Spectra:
     blocks = read_jcamp(path)
-    _, axis, _ = blocks[0]
-    first = Spectra([blocks[0][2]], axis, [blocks[0][0]])
+    given = [Spectra([block.y], block.x, [block.title], unit=block.unit) for block in blocks]
+    first = given[0]
     assert first.wavelength is not None
-    rows = [Spectra([y], x, [title]).resampled(first.wavelength) for title, x, y in blocks]
-    return Spectra([row.values[0] for row in rows], first.wavelength, [row.names[0] for row in rows])
+    rows = [spectrum.in_unit(first.unit).resampled(first.wavelength) for spectrum in given]
+    return Spectra([row.values[0] for row in rows], first.wavelength, [row.names[0] for row in rows], unit=first.unit)
 
 
 def _read_arrays(path: Path) -> Spectra:
     if path.suffix.lower() == ".npy":
         return Spectra(files.read_array(path))
-    values = files.read_array(path, prefer=("spectra", "Y", "library", "Phi"))
+    try:
+        values = files.read_array(path, prefer=("spectra", "Y", "library", "Phi"))
+    except ValueError as error:
+        if "holds no array" not in str(error):
+            raise
+        raise ValueError("it holds no array; 'spectra' is expected, and 'wavelength' and 'names' if known") from error
     wavelength = None
     try:
         wavelength = files.read_array(path, "wavelength").ravel()
@@ -178,20 +197,3 @@ def _names_in_npz(path: Path) -> list[str] | None:
         with archive.open("names.npy") as stream:
             found = np.lib.format.read_array(stream, allow_pickle=False).ravel()
     return [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in found.tolist()]
-
-
-def _read_envi(path: Path) -> Spectra:
-    library = _open_envi(path if path.suffix.lower() == ".hdr" else path.with_suffix(".hdr"))
-    if not hasattr(library, "spectra"):
-        raise ValueError("it is an image, not a spectral library; unmix it as a cube")
-    centers = getattr(library.bands, "centers", None)
-    return Spectra(np.asarray(library.spectra), centers or None, library.names)
-
-
-def _open_envi(path: Path) -> Any:
-    with needs("reading ENVI files"):
-        from spectral.io import envi
-    try:
-        return envi.open(str(path))
-    except Exception as error:
-        raise ValueError(f"cannot read {str(path)!r} as an ENVI file: {error or type(error).__name__}") from error

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from maxsparse._core.atomic import atomic_write
+from maxsparse.fields.spectra.units import axis_label
+from maxsparse.fields.spectra.verdict import COLOURS, VERDICTS
 
-__all__ = ["draw", "write_cube_report", "write_report"]
+__all__ = ["draw", "draw_maps", "write_cube_report", "write_report"]
 
 MOST_SHOWN = 100  # spectra with a picture on the page
 MOST_NAMED = 6  # alternatives that are shown at once
 MOST_LISTED = 20  # materials of an image in its table
-COLOURS = {"fits": "#18794e", "incomplete": "#8a6d00", "none of the library": "#cd2b31"}
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; }
@@ -51,13 +52,40 @@ def draw(found: Any, i: int, axes: Any) -> Any:
     above.plot(x, found.fit[i], color="black", linewidth=1.0, linestyle="--", label="fit")
     above.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     above.set_ylabel("spectrum and its parts")
-    above.set_title(f"{found.spectra.names[i]}: {found.verdict(i)}, confidence {found.confidence[i]:.2f}", fontsize=10)
+    word = found.verdict(i)
+    sure = "best attempt" if word == VERDICTS[2] else f"confidence {found.confidence[i]:.2f}"
+    above.set_title(f"{found.spectra.names[i]}: {word}, {sure}", fontsize=10)
     below.axhline(0.0, color="0.6", linewidth=0.8)
     below.plot(x, found.residual[i], color="C3", linewidth=1.0)
-    below.set(xlabel="band" if axis is None else "wavelength", ylabel="residual")
+    below.set(xlabel="band" if axis is None else axis_label(found.spectra.unit), ylabel="residual")
     for panel in (above, below):
         panel.grid(alpha=0.25)
     return axes
+
+
+def draw_maps(maps: Any, count: int) -> Any:
+    """Draw the maps of the most abundant materials, of confidence and of verdicts into a new figure."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+
+    panels: list[tuple[str, Any, dict[str, Any]]] = [
+        (maps.names[j], maps.abundance[:, :, j], {"vmin": 0.0, "cmap": "magma"}) for j in maps.strongest(count)
+    ]
+    panels.append(("confidence", maps.confidence, {"vmin": 0, "vmax": 1, "cmap": "viridis"}))
+    verdicts = ListedColormap(list(COLOURS.values()))
+    panels.append(("verdict", maps.verdict, {"vmin": -0.5, "vmax": 2.5, "cmap": verdicts}))
+    columns = min(3, len(panels))
+    figure = Figure(figsize=(3.6 * columns, 3.2 * -(-len(panels) // columns)), layout="constrained")
+    grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
+    for axes, (title, values, options) in zip(grid, panels, strict=False):
+        image = axes.imshow(values, interpolation="nearest", **options)
+        axes.set_title(title, fontsize=9)
+        bar = figure.colorbar(image, ax=axes, shrink=0.8)
+        if title == "verdict":
+            bar.set_ticks(range(len(VERDICTS)), labels=["fits", "incomplete", "none"], fontsize=7)
+    for axes in grid:
+        axes.set_axis_off()
+    return figure
 
 
 def write_report(found: Any, folder: Path) -> Path:
@@ -66,7 +94,7 @@ def write_report(found: Any, folder: Path) -> Path:
     with atomic_write(folder / "materials.csv") as stream:
         stream.write(_csv(found).encode())
     title = f"Materials in {len(found)} spectr{'um' if len(found) == 1 else 'a'}"
-    body = [f"<p>{escape(_about(found))}</p>"]
+    body = [f"<p>{escape(_about(found))}</p>", *(f"<p>Hint: {escape(hint)}</p>" for hint in found.hints())]
     body += [_section(found, i) for i in range(min(len(found), MOST_SHOWN))]
     if len(found) > MOST_SHOWN:
         body.append(f"<p>The first {MOST_SHOWN} of {len(found)} spectra; materials.csv holds all of them.</p>")
@@ -85,10 +113,13 @@ def write_cube_report(maps: Any, folder: Path) -> Path:
     for row in maps.abundance:  # one row of the image in memory
         good = row[np.isfinite(row).all(axis=1)]
         total, present, pixels = total + good.sum(axis=0), present + (good > 0).sum(axis=0), pixels + len(good)
-    sure = float(np.mean(maps.confidence[np.isfinite(maps.abundance[:, :, 0])])) if pixels else 0.0
+    sure = float(np.nanmean(maps.confidence)) if pixels else 0.0
+    counts = [int(np.sum(np.asarray(maps.verdict) == number)) for number in range(len(VERDICTS))]
+    verdicts = ", ".join(f"{count} {word}" for count, word in zip(counts, VERDICTS, strict=True) if count)
     about = (
         f"{height} × {width} pixels, {height * width - pixels} of them without data. Library of {count} materials. "
-        f"Mean probability that exactly the right materials were found in a pixel: {sure:.2f}."
+        f"Verdicts: {verdicts or 'none'}. Mean probability that exactly the right materials were found in a pixel: "
+        f"{sure:.2f}."
     )
     rows = [
         f'<tr><td>{escape(maps.names[j])}</td><td class="number">{total[j] / pixels:.4g}</td>'
@@ -130,14 +161,17 @@ def _section(found: Any, i: int) -> str:
     picture = base64.b64encode(content.getvalue()).decode()
     name, word = escape(found.spectra.names[i]), found.verdict(i)
     head = f'<h2>{name} <span class="verdict" style="background:{COLOURS[word]}">{word}</span></h2>'
-    sure = f"<p>Probability that these are exactly the materials: {found.confidence[i]:.2f}.</p>"
+    none = word == VERDICTS[2]
+    sure = f"Probability that these are exactly the materials: {found.confidence[i]:.2f}."
+    sure = f"<p>{'The library does not explain this spectrum; the best attempt is shown.' if none else sure}</p>"
     image = (
         f'<div class="wide"><img alt="spectrum {name} and its parts" src="data:image/svg+xml;base64,{picture}"></div>'
     )
-    return head + sure + image + _table(found.materials(i))
+    return head + sure + image + _table(found.materials(i), none)
 
 
-def _table(materials: list[Any]) -> str:
+def _table(materials: list[Any], attempt: bool) -> str:
+    """Return the materials as a table; of a mere attempt without probabilities."""
     if not materials:
         return "<p>No material of the library.</p>"
     rows = []
@@ -147,10 +181,13 @@ def _table(materials: list[Any]) -> str:
         if len(others) > MOST_NAMED:
             more = ", ".join(others[MOST_NAMED:])
             may_be += f"<details><summary>and {len(others) - MOST_NAMED} more</summary>{more}</details>"
-        figures = f"{material.abundance:.4g} ± {material.error:.2g}", f"{material.probability:.2f}"
-        numbers = "".join(f'<td class="number">{cell}</td>' for cell in figures)
-        rows.append(f"<tr><td>{escape(material.name)}</td>{numbers}<td>{may_be}</td></tr>")
-    head = "<tr><th>material</th><th>abundance</th><th>probability</th><th>cannot be told apart</th></tr>"
+        share = f'<td class="number">{material.abundance:.4g} ± {material.error:.2g}</td>'
+        sure = "" if attempt else f'<td class="number">{material.probability:.2f}</td><td>{may_be}</td>'
+        rows.append(f"<tr><td>{escape(material.name)}</td>{share}{sure}</tr>")
+    titles = (
+        ("best attempt", "abundance") if attempt else ("material", "abundance", "probability", "cannot be told apart")
+    )
+    head = f"<tr>{''.join(f'<th>{title}</th>' for title in titles)}</tr>"
     return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
 
 
@@ -161,12 +198,14 @@ def _csv(found: Any) -> str:
         ["spectrum", "verdict", "confidence", "material", "abundance", "error", "probability", "alternatives"]
     )
     for i, name in enumerate(found.spectra.names):
-        common = [name, found.verdict(i), f"{found.confidence[i]:.4f}"]
-        for material in found.materials(i) or [None]:
-            if material is None:
-                writer.writerow([*common, "", "", "", "", ""])
-                continue
+        word = found.verdict(i)
+        none = word == VERDICTS[2]  # a mere attempt, which has no probabilities
+        common = [name, word, "" if none else f"{found.confidence[i]:.4f}"]
+        for material in found.materials(i):
             others = "; ".join(f"{other} {p:.3f}" for other, p in material.alternatives)
-            figures = [f"{v:.6g}" for v in (material.abundance, material.error, material.probability)]
-            writer.writerow([*common, material.name, *figures, others])
+            share = [f"{v:.6g}" for v in (material.abundance, material.error)]
+            sure = ["", ""] if none else [f"{material.probability:.6g}", others]
+            writer.writerow([*common, material.name, *share, *sure])
+        if not found.abundance[i].any():
+            writer.writerow([*common, "", "", "", "", ""])
     return text.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,7 +14,10 @@ from scipy.optimize import nnls
 from maxsparse._core.progress import track
 from maxsparse._core.validation import check_flag, check_integer, check_number
 from maxsparse.fields.spectra.answer import Unmixing
-from maxsparse.fields.spectra.nuisance import band_noise, complement, nuisance_columns
+from maxsparse.fields.spectra.compare import compared, used_bands, warn_of_scales
+from maxsparse.fields.spectra.inputs import as_spectra
+from maxsparse.fields.spectra.noise import LearnedNoise, band_noise
+from maxsparse.fields.spectra.nuisance import Nuisance, complement
 from maxsparse.fields.spectra.table import Spectra
 from maxsparse.recovery import CredibleSet, Recovery, SparseRecoverer
 
@@ -27,8 +31,8 @@ LEAST_NOISE = 1e-6  # relative to the spectra, for the weight of that sum where 
 
 
 def unmix(
-    library: Spectra | ArrayLike,
-    spectra: Spectra | ArrayLike,
+    library: Spectra | ArrayLike | str | os.PathLike[str],
+    spectra: Spectra | ArrayLike | str | os.PathLike[str],
     *,
     names: Iterable[Any] | None = None,
     noise: float | str | ArrayLike = "auto",
@@ -47,15 +51,17 @@ def unmix(
 
     Parameters
     ----------
-    library : Spectra, or array-like of shape (m, n)
-        Spectra of pure materials as rows, see :func:`read_spectra`.
-    spectra : Spectra, or array-like of shape (N, n) or (n,)
-        Measured mixtures as rows. Where both have wavelengths, the library is resampled to those of the spectra.
+    library : Spectra, array-like of shape (m, n), table or path
+        Spectra of pure materials as rows; a path is read by :func:`read_spectra`. A table (DataFrame) has one named
+        column per spectrum and wavelengths as its index or as its column "wavelength"; or one row per spectrum, with
+        its name in the index and wavelengths as columns.
+    spectra : Spectra, array-like of shape (N, n) or (n,), table or path
+        Measured mixtures, likewise. Where both have wavelengths, the library is resampled to those of the spectra.
     names : iterable of m str or None, default=None
-        Names of the materials, if `library` has none.
+        Names of the materials; None: those of `library`.
     noise : "auto", "bands", float or array-like of shape (n,), default="auto"
         Standard deviation of the noise, or that of every band. ``"auto"`` learns it from every spectrum; ``"bands"``
-        learns that of every band from all spectra, at least 50.
+        learns that of every band from all spectra, at least 50, see :func:`band_noise`.
     bad_bands : array-like of shape (n,), bool, or of int, or None, default=None
         Bands to leave out, as a mask or as numbers. Bands with NaN anywhere are left out too.
     baseline : int, default=-1
@@ -89,8 +95,8 @@ def unmix(
     >>> [(material.name, round(material.abundance, 1)) for material in found.materials()], found.verdict()
     ([('b', 0.7), ('e', 0.3)], 'fits')
     """
-    pure, measured = _compared(library, spectra, names)
-    used = _used_bands(pure, measured, bad_bands)
+    pure, measured = compared(as_spectra(library, names), as_spectra(spectra))
+    used = used_bands(pure, measured, bad_bands)
     baseline = check_integer(baseline, "baseline", low=-1)
     gain = check_integer(gain, "gain", low=0)
     if check_flag(sum_to_one, "sum_to_one") and gain > 0:
@@ -98,13 +104,16 @@ def unmix(
     n = int(used.sum())
     if n < 3 + (baseline + 1) + gain + 2 * int(shift):
         raise ValueError(f"only {n} bands are left, too few to tell materials from nuisances")
-    level, weight = _noise(noise, measured.values[:, used], used)
+    warn_of_scales(pure.values[:, used], measured.values[:, used])
+    axis = np.arange(used.size, dtype=float) if measured.wavelength is None else measured.wavelength
+    nuisance = Nuisance(axis[used], baseline, gain, bool(shift))
+    level, weight = _noise(noise, measured.values[:, used], pure.values[:, used], used, nuisance)
     Phi = np.ascontiguousarray((pure.values[:, used] * weight).T)
     Y = measured.values[:, used] * weight
     empty = np.flatnonzero(~Phi.any(axis=0))
     if empty.size:
         raise ValueError(f"{pure.names[empty[0]]!r} is zero in all bands that are used; remove it from the library")
-    solver = _Solver(Phi, level, budget, measured.wavelength, used, weight, baseline, gain, shift, sum_to_one)
+    solver = _Solver(Phi, level, budget, weight, nuisance, sum_to_one)
     return _collected(pure, measured, used, weight, solver, Y, progress)
 
 
@@ -114,25 +123,13 @@ class _Solver(NamedTuple):
     Phi: NDArray[np.float64]
     noise: Any
     budget: int | str
-    wavelength: NDArray[np.float64] | None
-    used: NDArray[np.bool_]
     weight: NDArray[np.float64]
-    baseline: int
-    gain: int
-    shift: bool
+    nuisance: Nuisance
     sum_to_one: bool
-
-    @property
-    def alone(self) -> bool:
-        """Whether every spectrum has nuisance columns of its own."""
-        return self.gain > 0 or self.shift
 
     def columns(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nuisance columns of a weighted spectrum."""
-        axis = np.arange(self.used.size, dtype=float) if self.wavelength is None else self.wavelength
-        options: dict[str, Any] = {"baseline": self.baseline, "gain": self.gain, "shift": self.shift}
-        found = nuisance_columns(y / self.weight, axis[self.used], **options)
-        return np.asarray(found * self.weight[:, None])
+        return np.asarray(self.nuisance.columns(y / self.weight) * self.weight[:, None])
 
     def recover(self, Y: NDArray[np.float64]) -> _Recovered:
         """Return the answers of spectra with the same nuisances."""
@@ -198,7 +195,7 @@ def _collected(
     abundance, error, probability, mean = np.zeros((4, N, m))
     confidence, noise, fit = np.zeros(N), np.zeros(N), np.full((N, used.size), np.nan)
     sets: list[tuple[CredibleSet, ...]] = []
-    parts = [slice(i, i + 1) for i in range(N)] if solver.alone else [slice(0, N)]
+    parts = [slice(i, i + 1) for i in range(N)] if solver.nuisance.alone else [slice(0, N)]
     for rows in track(parts, "unmix", progress):
         found = solver.recover(Y[rows])
         result, columns = found.result, found.columns
@@ -215,69 +212,22 @@ def _collected(
             sets.append(tuple(result.credible_sets(k, LEVEL)))
     full = np.ones(used.size)
     full[used] = weight
-    return Unmixing(
-        pure, measured, used, abundance, error, mean, probability, confidence, fit, noise, tuple(sets), full
-    )
+    answers = abundance, error, mean, probability, confidence, fit, noise
+    return Unmixing(pure, measured, used, *answers, tuple(sets), full, solver.nuisance.names)
 
 
-def _compared(library: Any, spectra: Any, names: Any) -> tuple[Spectra, Spectra]:
-    """Return library and spectra on the same bands."""
-    pure = library if isinstance(library, Spectra) else Spectra(library, names=names)
-    if isinstance(library, Spectra) and names is not None:
-        pure = Spectra(library.values, library.wavelength, names)
-    measured = spectra if isinstance(spectra, Spectra) else Spectra(spectra)
-    if measured.wavelength is None and pure.wavelength is not None and pure.values.shape[1] == measured.values.shape[1]:
-        measured = Spectra(measured.values, pure.wavelength, measured.names)
-    bands, own = pure.values.shape[1], measured.values.shape[1]
-    if pure.wavelength is not None and measured.wavelength is not None:
-        axis = measured.wavelength
-        inside = (axis >= pure.wavelength[0]) & (axis <= pure.wavelength[-1])
-        if not inside.any():
-            raise ValueError(
-                f"library covers wavelengths {pure.wavelength[0]:g} to {pure.wavelength[-1]:g}, spectra {axis[0]:g} to "
-                f"{axis[-1]:g}: they have none in common; are they in the same unit?"
-            )
-        return pure.resampled(axis), measured
-    if bands != own:
-        hint = "give wavelengths so that it can be resampled"
-        if own == len(pure):
-            hint = "spectra are rows: pass the transpose of the library"
-        raise ValueError(f"library has {bands} bands, spectra {own}: {hint}")
-    return pure, measured
-
-
-def _used_bands(pure: Spectra, measured: Spectra, bad_bands: Any) -> NDArray[np.bool_]:
-    n = measured.values.shape[1]
-    finite = np.isfinite(np.concatenate([pure.values, measured.values]))
-    used: NDArray[np.bool_] = np.asarray(finite.all(axis=0))
-    if bad_bands is not None:
-        bad = np.asarray(bad_bands)
-        if bad.dtype == bool:
-            if bad.shape != (n,):
-                raise ValueError(f"bad_bands must be {n} flags, one per band, got shape {bad.shape}")
-            used &= ~bad
-        elif bad.size:
-            if not np.issubdtype(bad.dtype, np.integer) or bad.min() < 0 or bad.max() >= n:
-                raise ValueError(f"bad_bands must be numbers of bands from 0 to {n - 1}, or {n} flags")
-            used[bad] = False
-    if not used.any():
-        raise ValueError("no band is left: every one is bad, or has NaN in the library or in a spectrum")
-    if not measured.values[:, used].any(axis=1).all():
-        empty = int(np.flatnonzero(~measured.values[:, used].any(axis=1))[0])
-        raise ValueError(f"spectrum {measured.names[empty]!r} is zero in all bands that are used; remove it")
-    return used
-
-
-def _noise(noise: Any, Y: NDArray[np.float64], used: NDArray[np.bool_]) -> tuple[Any, NDArray[np.float64]]:
+def _noise(
+    noise: Any, Y: NDArray[np.float64], pure: NDArray[np.float64], used: NDArray[np.bool_], nuisance: Nuisance
+) -> tuple[Any, NDArray[np.float64]]:
     """Return the noise for the recoverer, and the weight (n,) of every band that makes it the same everywhere."""
     ones = np.ones(int(used.sum()))
-    if isinstance(noise, str):
-        if noise == "auto":
-            return "auto", ones
-        if noise != "bands":
+    if isinstance(noise, str) and noise == "auto":
+        return "auto", ones
+    if isinstance(noise, str | LearnedNoise):
+        if isinstance(noise, str) and noise != "bands":
             raise ValueError(f"noise must be 'auto', 'bands', a number or one per band, got {noise!r}")
-        sigma = band_noise(Y)
-        return "auto", np.exp(np.mean(np.log(sigma))) / sigma
+        learned = band_noise(Y, nuisance.extended(pure)) if isinstance(noise, str) else noise.sigma[used]
+        return "auto", np.exp(np.mean(np.log(learned))) / learned
     if np.ndim(noise) == 0:
         return check_number(noise, "noise", low=0.0), ones
     sigma = np.asarray(noise, dtype=np.float64)
