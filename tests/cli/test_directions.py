@@ -65,7 +65,9 @@ def test_wrong_calls_say_what_to_do():
         ("Y.npy", "--linear", 0.5, "--azimuth", "5"): "'5' is not LOW:HIGH",
         ("Y.npy", "--linear", 0.5, "-o", "out.txt"): "is not .png, .svg or .pdf",
         ("Y.npy", "--linear", 0.5, "--band", "1:2"): "band= is for recordings",
-        ("sound.wav", "--linear", 0.04): "positions are in wavelengths",
+        ("sound.wav", "--linear", 0.04): "give --speed 343 for sound in air",
+        ("sound.wav", "--linear", 0.04, "--speed", 343, "--frequency", 900): "choose them with --band LOW:HIGH",
+        ("Y.npy", "--linear=-1"): "must be positive, got -1",
         ("sound.wav", "--linear", 0.04, "--speed", 343, "--band", "9000:9500"): "is in the band 9000 to 9500 Hz",
         ("missing.wav", "--linear", 0.04): "is not a file",
     }

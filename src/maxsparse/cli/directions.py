@@ -52,6 +52,16 @@ def directions(
         raise typer.BadParameter("give one of --linear SPACING, --circular RADIUS and --positions FILE")
     if output is not None and output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"{str(output)!r} is not .png, .svg or .pdf", param_hint="--output")
+    for option, value in (("--linear", linear), ("--circular", circular), ("--speed", speed)):
+        if value is not None and not value > 0:
+            raise typer.BadParameter(f"must be positive, got {value:g}", param_hint=option)
+    if source.suffix.lower() == ".wav" and source.is_file():
+        if speed is None:
+            raise typer.BadParameter("a recording needs the speed of the waves: give --speed 343 for sound in air")
+        if frequency is not None:
+            raise typer.BadParameter(
+                "a recording has its own frequencies: choose them with --band LOW:HIGH", param_hint="--frequency"
+            )
     limits = {"azimuth": _range(azimuth, "--azimuth"), "elevation": _range(elevation, "--elevation")}
     recording = arrays.read_snapshots(source, key=key, band=_range(band, "--band"))
     frequencies: Any = recording.frequencies if frequency is None else [frequency]
@@ -71,6 +81,7 @@ def directions(
     if as_json:
         numbers = {
             "confidence": found.confidence,
+            "outside": found.outside,
             "noise": found.noise,
             "output": None if output is None else str(output),
         }
@@ -102,11 +113,17 @@ def _range(text: str | None, option: str) -> tuple[float, float] | None:
 def _say(found: Directions, two: bool) -> None:
     number = "no source" if not len(found) else f"{len(found)} source{'s' if len(found) > 1 else ''}"
     typer.echo(f"{number[0].upper()}{number[1:]}, confidence {found.confidence:.2f}")
-    for row in found.table():
+    for k, row in enumerate(found.table()):
         where = f"azimuth {row['azimuth']:8.2f}° ± {row['azimuth_error']:.2f}°"
         if two:
             where += f", elevation {row['elevation']:7.2f}° ± {row['elevation_error']:.2f}°"
         typer.echo(f"  {where}, power {row['power_db']:6.1f} dB, probability {row['probability']:.2f}")
+        if found.ambiguous[k]:
+            typer.echo(f"    the array cannot tell it from {found.same_as(k)}")
+    if found.outside:
+        typer.echo(f"  {found.outside} more outside the field of view")
+    elif not len(found):
+        typer.echo("  As many sources as sensors, or more, can look like noise: --noise tells them apart")
 
 
 def _draw(found: Directions, output: Path) -> None:

@@ -6,8 +6,9 @@ row on the x axis, azimuth is the angle from broadside.
 
 from __future__ import annotations
 
+from maxsparse.fields.arrays.answer import Directions
 from maxsparse.fields.arrays.bound import cramer_rao
-from maxsparse.fields.arrays.directions import Directions, estimate_directions
+from maxsparse.fields.arrays.directions import estimate_directions
 from maxsparse.fields.arrays.geometry import Array, circular, linear, simulate
 from maxsparse.fields.arrays.peers import capon, esprit, music
 from maxsparse.fields.arrays.readers import Recording, read_array, read_snapshots

@@ -2,112 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxsparse._core.tables import html_table
-from maxsparse._core.validation import check_array, check_integer, check_number
+from maxsparse._core.validation import check_integer
+from maxsparse.fields.arrays.ambiguity import Lookalike, in_view, inside, lookalikes
+from maxsparse.fields.arrays.answer import Directions
 from maxsparse.fields.arrays.geometry import Array
-from maxsparse.fields.arrays.likelihood import Data, Fit, with_volume
+from maxsparse.fields.arrays.inputs import checked
+from maxsparse.fields.arrays.likelihood import Data, Fit
 from maxsparse.fields.arrays.refine import refine
-from maxsparse.fields.arrays.search import distances, grid_of, search
+from maxsparse.fields.arrays.saturation import explained
+from maxsparse.fields.arrays.search import distances, grid_of, mesh, search
 
-__all__ = ["Directions", "estimate_directions"]
+__all__ = ["estimate_directions"]
 
 MOST_SOURCES = 12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Directions:
-    """Sources that an array hears, strongest first.
-
-    Attributes
-    ----------
-    azimuth : ndarray of shape (K,), degrees
-    elevation : ndarray of shape (K,), degrees
-        Zeros where only azimuths were asked for.
-    azimuth_error, elevation_error : ndarray of shape (K,), degrees
-        Standard errors.
-    powers : ndarray of shape (K,)
-        Mean power of every source at one sensor; over all frequencies.
-    probability : ndarray of shape (K,)
-        That there is a source there.
-    confidence : float
-        Probability that the number of sources is right.
-    number_probability : ndarray
-        Probability of 0, 1, 2, … sources.
-    noise : float
-        Standard deviation of the noise at a sensor.
-    gains : ndarray of shape (n,), complex
-        Of the sensors; ones unless `calibration` was given.
-    grid, spectrum : ndarray of shape (m, d) and (m,)
-        Power that a beamformer receives from every direction, for the picture.
-    """
-
-    azimuth: NDArray[np.float64]
-    elevation: NDArray[np.float64]
-    azimuth_error: NDArray[np.float64]
-    elevation_error: NDArray[np.float64]
-    powers: NDArray[np.float64]
-    probability: NDArray[np.float64]
-    confidence: float
-    number_probability: NDArray[np.float64]
-    noise: float
-    gains: NDArray[np.complex128]
-    grid: NDArray[np.float64]
-    spectrum: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.azimuth)
-
-    def __repr__(self) -> str:
-        if not len(self):
-            return f"Directions(no source, confidence {self.confidence:.2f})"
-        shown = [f"{a:.2f}° ± {s:.2g}°" for a, s in zip(self.azimuth, self.azimuth_error, strict=True)]
-        if self.grid.shape[1] == 2:
-            pairs = zip(shown, self.elevation, self.elevation_error, strict=True)
-            shown = [f"({text}, {e:.2f}° ± {s:.2g}°)" for text, e, s in pairs]
-        return f"Directions({', '.join(shown)}; confidence {self.confidence:.2f})"
-
-    def _repr_html_(self) -> str:
-        """Return the sources as a small table, for notebooks."""
-        two = self.grid.shape[1] == 2
-        rows = []
-        for row in self.table():
-            angles = [f"{row['azimuth']:.2f}° ± {row['azimuth_error']:.2g}°"]
-            angles += [f"{row['elevation']:.2f}° ± {row['elevation_error']:.2g}°"] if two else []
-            rows.append([*angles, f"{row['power_db']:.1f} dB", f"{row['probability']:.2f}"])
-        head = ["azimuth", *(["elevation"] if two else []), "power", "probability"]
-        return html_table(f"{len(self)} sources, confidence {self.confidence:.2f}", head, rows)
-
-    def table(self) -> list[dict[str, float]]:
-        """Return one dict per source; ``pandas.DataFrame`` makes a table of them."""
-        keys = ("azimuth", "azimuth_error", "elevation", "elevation_error", "probability")
-        rows = [{key: float(getattr(self, key)[k]) for key in keys} for k in range(len(self))]
-        for row, power in zip(rows, self.powers, strict=True):
-            row["power_db"] = float(10 * np.log10(power))
-        return rows
-
-    def plot(self, *, truth: ArrayLike | None = None, axes: Any = None) -> Any:
-        """Draw the power that a beamformer receives and the sources with their standard errors.
-
-        Parameters
-        ----------
-        truth : array-like of shape (K,) or (K, 2), or None, default=None
-            True directions in degrees.
-        axes : matplotlib Axes or None, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        axes : matplotlib Axes
-        """
-        from maxsparse.fields.arrays.picture import draw
-
-        return draw(self, truth, axes)
+UNEXPLAINED = 1e-4  # probability of snapshots below which no number of sources explains them
+CONTRADICTED = 0.05  # probability of a given number of sources below which it is worth a warning
+WRONG_UNIT = 5.0  # wavelengths between neighbours, from which positions are hardly in the right unit
+SHOWN_PER_BEAM = 20  # directions of the picture
 
 
 def estimate_directions(
@@ -135,13 +51,14 @@ def estimate_directions(
         their powers.
     array : Array
     sources : int or None, default=None
-        Number of sources, where it is known.
+        Number of sources in the field of view, where it is known. `confidence` is what the snapshots say of it.
     noise : float or None, default=None
         Standard deviation of the noise at a sensor; None: it is learned.
     frequencies : array-like of shape (F,) or None, default=None
         In hertz, for an array in metres.
     azimuth : (float, float) or None, default=None
-        Field of view in degrees; None: ±90 for sensors in a row, else ±180.
+        Field of view in degrees; None: ±90 for sensors on the x axis, else ±180. Sources outside are found too, so that
+        they disturb no others, but only counted.
     elevation : (float, float) or None, default=None
         Field of view in degrees; None: all sources are at elevation 0, and only azimuths are looked for.
     calibration : float, default=0.0
@@ -155,6 +72,12 @@ def estimate_directions(
     Returns
     -------
     found : Directions
+
+    Warns
+    -----
+    UserWarning
+        If there may be as many sources as sensors or more, if `sources` contradicts the snapshots, or if sensors are so
+        far apart that directions look the same.
 
     See Also
     --------
@@ -176,135 +99,156 @@ def estimate_directions(
     >>> sorted(found.azimuth.round().tolist())
     [-20.0, 10.0, 15.0]
     """
-    data = _checked(Y, array, noise, frequencies, azimuth, elevation, calibration, window)
+    data = checked(Y, array, noise, frequencies, azimuth, elevation, calibration, window)
     n, L = data.R.shape[1], data.snapshots
     # n snapshots or more tell up to n − 1 sources apart; one snapshot, half of them.
     most = n - 1 if n <= L else min(n - 1, (n * L) // (L + 1))
-    grid = grid_of(data)
-    if sources is not None:
-        wanted = check_integer(sources, "sources", low=0)
-        if wanted > most:
-            raise ValueError(
-                f"{n} sensors and {L} snapshots can tell at most {most} sources apart, got sources={wanted}"
-            )
-        path = search(data, grid, wanted, stop=False)
-    else:
-        path = search(data, grid, min(most, MOST_SOURCES), stop=True)
+    wanted = None if sources is None else check_integer(sources, "sources", low=0)
+    if wanted is not None and wanted > most:
+        raise ValueError(f"{n} sensors and {L} snapshots can tell at most {most} sources apart, got sources={wanted}")
+    path = _path(data, most, wanted or 0)
+    inner = np.array([int(inside(data, model).sum()) for model in path])
+    weights = _weights(data, path, wanted)
+    best = int(np.argmax(weights))
+    if wanted is not None:
+        best = min(range(len(path)), key=lambda K: (abs(inner[K] - wanted), -path[K].evidence))
+    number_probability: NDArray[np.float64] = np.bincount(inner, weights).astype(np.float64)
+    _warn_of_number(number_probability, wanted)
+    return _answer(data, path, best, weights, number_probability)
+
+
+def _path(data: Data, most: int, wanted: int) -> list[Fit]:
+    """Return the sources for every number of them, moved into the field of view where it looks the same."""
+    grid, enough = grid_of(data), min(most, max(MOST_SOURCES, wanted))
+    path = search(data, grid, enough, least=wanted)
+    best = max(path, key=lambda model: model.evidence)
+    beyond = int((~inside(data, in_view(data, best))).sum())  # these come on top of a number that is given
+    unexplained = explained(data, best) < UNEXPLAINED
+    if len(path) <= enough and (unexplained or (wanted and beyond and len(path) <= wanted + beyond)):
+        path = search(data, grid, enough, least=enough if unexplained else min(enough, wanted + beyond))
+    return [in_view(data, model) for model in path]
+
+
+def _weights(data: Data, path: list[Fit], wanted: int | None) -> NDArray[np.float64]:
+    """Return the probability of every number of sources; what is left to 1 is that of more than the array can tell."""
+    n = data.R.shape[1]
     evidence = np.array([model.evidence for model in path])
-    weights = np.exp(evidence - evidence.max())
+    weights: NDArray[np.float64] = np.exp(evidence - evidence.max())
     weights /= weights.sum()
-    best = int(np.argmax(evidence)) if sources is None else len(path) - 1
-    if sources is not None:
-        weights = np.eye(len(path))[best]
-    return _answer(data, path, best, weights, grid)
-
-
-def _checked(
-    Y: ArrayLike,
-    array: Array,
-    noise: Any,
-    frequencies: Any,
-    azimuth: Any,
-    elevation: Any,
-    calibration: Any,
-    window: Any,
-) -> Data:
-    if not isinstance(array, Array):
-        raise ValueError(f"array must be an Array, such as linear({np.shape(Y)[-1:]}), got {type(array).__name__}")
-    snapshots = check_array(Y, "Y", dimensions=(2, 3))
-    n = len(array)
-    bands: tuple[float | None, ...] = (None,)
-    if frequencies is not None:
-        found = np.atleast_1d(np.asarray(frequencies, dtype=float))
-        bands = tuple(found.tolist())
-        snapshots = snapshots[None] if snapshots.ndim == 2 and found.size == 1 else snapshots
-        if snapshots.ndim != 3 or len(snapshots) != found.size:
-            raise ValueError(f"{found.size} frequencies need snapshots ({found.size}, L, n), got shape {np.shape(Y)}")
-    elif snapshots.ndim == 3:
-        raise ValueError(f"snapshots of shape {snapshots.shape} are of several frequencies: give frequencies=")
-    snapshots = snapshots if snapshots.ndim == 3 else snapshots[None]
-    _, L, width = snapshots.shape
-    if width != n:
-        hint = "; snapshots are rows, so pass its transpose" if n == L else ""
-        raise ValueError(f"snapshots have {width} sensors, the array has {n}{hint}")
-    if L == 0:
-        raise ValueError("there are no snapshots")
-    if not np.iscomplexobj(snapshots):
-        raise ValueError(
-            "snapshots are real; directions need complex ones: take the analytic signal (scipy.signal.hilbert) of a "
-            "narrow band, or read recordings with read_snapshots, which takes the Fourier transform of short pieces"
+    fits = max(explained(data, model) for model in path)
+    if fits < UNEXPLAINED:
+        warnings.warn(
+            f"the array is saturated: no number of sources below the {n} of its sensors explains the snapshots. There "
+            "are more sources, or sensors are not where the array says, or not calibrated (give calibration=)",
+            UserWarning,
+            stacklevel=3,
         )
-    for frequency in bands:
-        array.waves(frequency)  # raises where unit and frequencies do not fit
-    if not snapshots.any():
-        raise ValueError("all snapshots are zero")
-    data = _data(snapshots.astype(np.complex128), array, noise, bands, azimuth, elevation, calibration)
-    return data if window is None else data._replace(blur=array.blur(window))
+        weights *= fits
+    elif wanted is None and int(np.argmax(weights)) == n - 1:
+        warnings.warn(
+            f"the array is saturated: {n} sensors can tell at most {n - 1} sources apart, and so many were found. If "
+            "there are more, the directions are wrong",
+            UserWarning,
+            stacklevel=3,
+        )
+        weights /= 2
+    return weights
 
 
-def _data(Y: NDArray[Any], array: Array, noise: Any, bands: Any, azimuth: Any, elevation: Any, error: Any) -> Data:
-    limits = [_limits(azimuth, "azimuth", (-90.0, 90.0) if array.on_a_line else (-180.0, 180.0), 360.0)]
-    if elevation is not None:
-        if array.on_a_line:
-            raise ValueError("sensors in a row on the x axis cannot tell elevations: omit elevation=")
-        limits.append(_limits(elevation, "elevation", (0.0, 90.0), 180.0))
-    low, high = np.array(limits).T
-    field = np.radians(high[0] - low[0])
-    if elevation is not None:
-        field *= np.radians(high[1] - low[1])
-    R = np.einsum("fla,flb->fab", Y, Y.conj()) / Y.shape[1]
-    sigma = None if noise is None else check_number(noise, "noise", low=1e-150)
-    data = Data(
-        array,
-        R,
-        Y.shape[1],
-        bands,
-        elevation is not None,
-        float(field),
-        low,
-        high,
-        check_number(error, "calibration", low=0.0, high=1.0),
-        None if sigma is None else sigma**2,
+def _warn_of_number(probability: NDArray[np.float64], wanted: int | None) -> None:
+    if wanted is None or (wanted < len(probability) and probability[wanted] >= CONTRADICTED * probability.sum()):
+        return
+    own = probability[wanted] if wanted < len(probability) else 0.0
+    likely = int(np.argmax(probability))
+    warnings.warn(
+        f"the snapshots contradict sources={wanted}, which has probability {own:.2g}: {likely} is the most probable "
+        "number",
+        UserWarning,
+        stacklevel=3,
     )
-    return with_volume(data)
 
 
-def _limits(given: Any, name: str, usual: tuple[float, float], widest: float) -> tuple[float, float]:
-    if given is None:
-        return usual
-    if np.shape(given) != (2,):
-        raise ValueError(f"{name} must be a range (low, high) in degrees, got {given!r}")
-    low, high = float(given[0]), float(given[1])
-    if not 0 < high - low <= widest:
-        raise ValueError(f"{name} must be a range (low, high) of at most {widest:g}°, got ({low:g}, {high:g})")
-    return low, high
-
-
-def _answer(data: Data, path: list[Fit], best: int, weights: NDArray[Any], grid: NDArray[np.float64]) -> Directions:
-    """Return the sources of the chosen number, strongest first."""
+def _answer(
+    data: Data, path: list[Fit], best: int, weights: NDArray[np.float64], number_probability: NDArray[np.float64]
+) -> Directions:
+    """Return the sources of the chosen number in the field of view, strongest first."""
     found = path[best]
+    seen = inside(data, found)
     order = np.argsort(-found.powers.sum(axis=0), kind="stable")
+    order = order[seen[order]]
     directions, errors = (part[order] for part in refine(data, found))
-    nearby = np.maximum(data.beam / 2, 3 * errors.max(axis=1, initial=0.0))
-    probability = np.zeros(len(order))
-    for weight, model in zip(weights, path, strict=True):
-        for k, direction in enumerate(directions):
-            probability[k] += weight * bool((distances(model.directions, direction) <= nearby[k]).any())
-    zeros = np.zeros(len(order))
+    others = [lookalikes(data, found, int(k)) for k in order]
+    ambiguous = [
+        [_placed(data, other.fit.directions[k]) for other in own] for k, own in zip(order, others, strict=True)
+    ]
+    _warn_of_spacing(data, ambiguous)
+    directions = np.array([_placed(data, direction) for direction in directions]).reshape(directions.shape)
+    zeros, one = np.zeros(len(order)), not data.two
+    shown = mesh(data, *data.view, SHOWN_PER_BEAM)
     return Directions(
-        azimuth=directions[:, 0] if np.isfinite(data.limits[0][0]) else (directions[:, 0] + 180) % 360 - 180,
-        elevation=directions[:, 1] if data.two else zeros,
+        azimuth=directions[:, 0],
+        elevation=zeros if one else directions[:, 1],
         azimuth_error=errors[:, 0],
-        elevation_error=errors[:, 1] if data.two else zeros,
+        elevation_error=zeros if one else errors[:, 1],
         powers=found.powers.sum(axis=0)[order],
-        probability=probability,
-        confidence=float(weights[best]),
-        number_probability=weights,
+        probability=_probability(data, path, weights, directions, errors, ambiguous) * _shares(others),
+        confidence=float(number_probability[len(order)]),
+        number_probability=number_probability,
         noise=float(np.sqrt(np.mean(found.noise))),
         gains=np.exp(found.gains),
-        grid=grid,
-        spectrum=_beamformer(data, grid),
+        ambiguous=[[(float(place[0]), 0.0 if one else float(place[1])) for place in own] for own in ambiguous],
+        outside=int((~seen).sum()),
+        grid=shown,
+        spectrum=_beamformer(data, shown),
     )
+
+
+def _placed(data: Data, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the direction with its azimuth turned into the field of view, and moved to its edge if just outside."""
+    low, high = data.view
+    turned = direction.copy()
+    middle = (low[0] + high[0]) / 2
+    turned[0] = middle + (turned[0] - middle + 180.0) % 360.0 - 180.0
+    return np.clip(turned, low, high)
+
+
+def _probability(
+    data: Data,
+    path: list[Fit],
+    weights: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    ambiguous: list[list[NDArray[np.float64]]],
+) -> NDArray[np.float64]:
+    """Return for every direction the probability of the numbers of sources that have one there, or at a lookalike."""
+    nearby = np.maximum(data.beam / 2, 3 * errors.max(axis=1, initial=0.0))
+    probability = np.zeros(len(directions))
+    for k, direction in enumerate(directions):
+        places = [direction, *ambiguous[k]]
+        for weight, model in zip(weights, path, strict=True):
+            probability[k] += weight * any((distances(model.directions, at) <= nearby[k]).any() for at in places)
+    return probability
+
+
+def _shares(others: list[list[Lookalike]]) -> NDArray[np.float64]:
+    """Return the probability of every direction next to those of its lookalikes."""
+    return np.array([1.0 / (1.0 + sum(np.exp(-other.lacks) for other in own)) for own in others])
+
+
+def _warn_of_spacing(data: Data, ambiguous: list[list[NDArray[np.float64]]]) -> None:
+    """Warn where all neighbours are more than half a wavelength apart, if that matters or the unit may be wrong."""
+    lowest = min(data.frequencies, key=lambda frequency: frequency or 0.0)
+    waves = data.array.waves(lowest)
+    apart = np.linalg.norm(waves[:, None] - waves, axis=-1) + np.diag(np.full(len(waves), np.inf))
+    spacing = float(apart.min())
+    if spacing > 0.5 + 1e-9 and (any(ambiguous) or spacing > WRONG_UNIT):
+        half, unit = (0.5, "wavelengths") if lowest is None else (0.5 * (data.array.speed or 0.0) / lowest, "m")
+        warnings.warn(
+            f"sensors are {2 * half * spacing:.3g} {unit} apart, half a wavelength is {half:.3g} {unit}: waves from "
+            "different directions look the same (grating lobes). Are positions in the right unit?",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _beamformer(data: Data, grid: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -159,7 +159,7 @@ def linear(n: int, spacing: float = 0.5, *, speed: float | None = None) -> Array
     array : Array
     """
     spacing = check_number(spacing, "spacing", low=1e-12)
-    return Array(spacing * np.arange(check_integer(n, "n", low=2)), speed=speed)
+    return Array(spacing * np.arange(check_integer(n, "n", low=0)), speed=speed)
 
 
 def circular(n: int, radius: float = 0.5, *, speed: float | None = None) -> Array:

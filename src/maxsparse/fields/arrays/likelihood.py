@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from maxsparse.fields.arrays.geometry import Array
 
-__all__ = ["Data", "Fit", "addition", "fit", "log_prior", "steering", "with_volume"]
+__all__ = ["Data", "Fit", "addition", "cost_at", "fit", "log_prior", "steering", "with_volume"]
 
 MOST_STEPS = 60
 TOLERANCE = 1e-5  # of minus the log likelihood, at which scoring ends
 LARGEST_STEP = 2.0  # of a log power
+LEAST_GAIN = 0.1  # of the log likelihood, by every source
 POWER_RANGE = np.log(1e8)  # width of the prior of the log power of a source
 LEAST_NOISE, LEAST_POWER = 1e-12, 1e-8  # shares of the received power
 
@@ -39,8 +40,9 @@ class Data(NamedTuple):
     frequencies: tuple[float | None, ...]
     two: bool  # whether elevations are unknown too
     field: float  # width of the field of view in radians, with elevations its area
-    low: NDArray[np.float64]  # (d,), degrees
+    low: NDArray[np.float64]  # (d,), degrees: where sources are looked for
     high: NDArray[np.float64]
+    view: tuple[NDArray[np.float64], NDArray[np.float64]]  # lowest and highest direction that was asked for
     calibration: float  # standard deviation of the log gains
     noise: float | None  # σ² where it is known
     blur: float = 0.0  # least noise, as a share of the received power: what the model cannot explain
@@ -89,7 +91,9 @@ def fit(data: Data, directions: NDArray[np.float64], powers: NDArray[np.float64]
     F, n, _ = data.R.shape
     free = data.noise is None
     least = LEAST_NOISE * data.power
-    x = _packed(np.radians(directions), np.log(np.maximum(powers, least[:, None])), np.log(noise), np.zeros(2 * n))
+    # Not below LEAST_POWER, even to start: rounding errors of snapshots without noise would be a source.
+    start = np.maximum(powers, LEAST_POWER * data.power[:, None])
+    x = _packed(np.radians(directions), np.log(start), np.log(noise), np.zeros(2 * n))
     bounds = _step_bounds(data, K, F, d)
     used = np.ones(x.size, dtype=bool)
     used[K * d + F * K : K * d + F * K + F] = free
@@ -99,7 +103,7 @@ def fit(data: Data, directions: NDArray[np.float64], powers: NDArray[np.float64]
     damping = 1e-3
     for _ in range(MOST_STEPS):
         H = information[np.ix_(used, used)]
-        scale = np.diag(H) + 1e-9 * max(1.0, float(np.diag(H).max()))
+        scale = np.diag(H) + 1e-9 * np.diag(H).max(initial=1.0)  # nothing is unknown without sources in known noise
         step = np.zeros(x.size)
         step[used] = -np.linalg.solve(H + damping * np.diag(scale), slope[used])
         trial = _inside(data, x + np.clip(step, -bounds, bounds), K, d, least, floor)
@@ -115,6 +119,13 @@ def fit(data: Data, directions: NDArray[np.float64], powers: NDArray[np.float64]
             if damping >= 1e10:
                 break
     return _fitted(data, x, K, d, cost, information, used)
+
+
+def cost_at(data: Data, found: Fit, directions: NDArray[np.float64]) -> float:
+    """Return minus the log likelihood of the sources of `found` at other directions (K, d), all else unchanged."""
+    gains = np.concatenate([found.gains.real, found.gains.imag])
+    x = _packed(np.radians(directions), np.log(found.powers), np.log(found.noise), gains)
+    return _terms(data, x, len(directions))[0]
 
 
 def addition(data: Data, found: Fit, grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -266,6 +277,8 @@ def _fitted(
     if rest.size:  # common to all models, up to the curvature that they leave
         occam += 0.5 * np.log(np.diag(H)[rest]).sum()
     evidence = -cost + occam + log_prior(data, np.degrees(x[: K * d].reshape(K, d))) - F * K * np.log(POWER_RANGE)
+    if _empty(data, x, K, d):
+        evidence = -np.inf
     errors = np.degrees(np.sqrt(np.maximum(np.diag(spread)[: K * d], 0.0))).reshape(K, d)
     return Fit(
         np.degrees(x[: K * d].reshape(K, d)),
@@ -276,3 +289,11 @@ def _fitted(
         float(evidence),
         errors,
     )
+
+
+def _empty(data: Data, x: NDArray[Any], K: int, d: int) -> bool:
+    """Whether a source is so weak that the likelihood is the same without it: nothing speaks for its existence."""
+    F, n, _ = data.R.shape
+    powers, noise = np.exp(x[K * d : K * d + F * K].reshape(F, K)), np.exp(x[K * d + F * K : K * d + F * K + F])
+    gain = data.snapshots / 2 * np.sum((n * powers / noise[:, None]) ** 2, axis=0)
+    return bool((gain < LEAST_GAIN).any())

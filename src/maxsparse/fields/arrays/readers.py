@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 from maxsparse import files
 from maxsparse._core.validation import check_integer, check_number
 from maxsparse.fields.arrays.geometry import Array
+from maxsparse.fields.arrays.tones import tones
 
 __all__ = ["Recording", "read_array", "read_snapshots"]
 
 LARGEST_WAV = 2**31  # bytes
+MOST_NAMES = 1000  # characters of a line of names
+HEADER_NAME = r"(?!nan|inf)[a-z_][\w ()\[\]/]*"  # not a number, and not one that is not finite
 
 
 class Recording(NamedTuple):
@@ -54,7 +58,8 @@ def read_snapshots(
     band : (float, float) or None, default=None
         Lowest and highest frequency in hertz to use of a recording; None: all but the lowest and highest tenth.
     bins : int, default=8
-        Number of frequencies to use of a recording: those with the most power in the band.
+        Number of frequencies to use of a recording: those with the most power in the band. A tone counts once, with its
+        own frequency.
     window : float, default=0.032
         Length of a piece of a recording in seconds; pieces overlap by half.
 
@@ -85,10 +90,23 @@ def read_array(path: str | os.PathLike[str], *, speed: float | None = None) -> A
     -------
     array : Array
     """
-    positions = files.read_array(path, prefer=("positions",))
+    positions = _without_header(Path(path))
     if positions.ndim == 2 and positions.shape[0] == 1 and positions.shape[1] > 3:
         positions = positions[0]  # x of all sensors in one line
     return Array(positions, speed=speed)
+
+
+def _without_header(path: Path) -> NDArray[Any]:
+    """Read positions; a text file may begin with a line of names, such as x,y,z."""
+    if path.suffix.lower() == ".csv" and path.is_file():
+        with path.open(encoding="utf-8-sig", errors="replace") as stream:
+            first = stream.readline(MOST_NAMES).strip().lower()
+        if first and all(re.fullmatch(HEADER_NAME, name.strip(' "')) for name in first.split(",")):
+            try:
+                return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, encoding="utf-8-sig")
+            except ValueError as error:
+                raise ValueError(f"cannot read {str(path)!r}: {error}") from error
+    return files.read_array(path, prefer=("positions",))
 
 
 def _read_wav(path: Path) -> tuple[int, NDArray[Any]]:
@@ -117,20 +135,43 @@ def _read_wav(path: Path) -> tuple[int, NDArray[Any]]:
 def _transformed(samples: NDArray[Any], rate: int, band: Any, bins: int, window: float) -> Recording:
     """Return the strongest frequencies of a recording (T, n) as snapshots (F, L, n)."""
     length = round(window * rate)
-    if length < 4 or len(samples) < length:
+    if length < 4:
+        raise ValueError(f"window={window:g} s is only {length} samples at {rate} Hz; choose a longer one")
+    if len(samples) < length:
         raise ValueError(
-            f"pieces of {window:g} s are {length} of the {len(samples)} samples at {rate} Hz; choose another window="
+            f"the recording lasts {1e3 * len(samples) / rate:.3g} ms, but pieces of {1e3 * window:.3g} ms are needed: "
+            "record longer, or read it with read_snapshots(..., window=) and a shorter window"
         )
-    low, high = (0.05 * rate, 0.45 * rate) if band is None else (float(band[0]), float(band[1]))
+    low, high = _band(band, rate)
     frequency = np.fft.rfftfreq(length, 1 / rate).astype(np.float64)
     inside = np.flatnonzero((frequency >= low) & (frequency <= high) & (frequency > 0))
     if not inside.size:
         raise ValueError(f"no frequency of the recording, 0 to {rate / 2:g} Hz, is in the band {low:g} to {high:g} Hz")
-    pieces = np.lib.stride_tricks.sliding_window_view(samples, length, axis=0)[:: length // 2]  # (L, n, length)
-    spectra = np.fft.rfft(pieces * np.hanning(length), axis=2)[:, :, inside] / np.sqrt(length)
+    hop = length // 2
+    pieces = np.lib.stride_tricks.sliding_window_view(samples, length, axis=0)[::hop]  # (L, n, length)
+    spectra = np.fft.rfft(pieces * np.hanning(length + 1)[:-1], axis=2) / np.sqrt(length)
     power = (np.abs(spectra) ** 2).mean(axis=(0, 1))
-    if not power.any():
+    if not power[inside].any():
         raise ValueError("the recording is silent in this band")
-    chosen = np.sort(np.argsort(-power, kind="stable")[:bins])
+    heard, usable = tones(spectra, power, hop / rate, length / rate)
+    inside = inside[usable[inside]]
+    chosen = np.sort(inside[np.argsort(-power[inside], kind="stable")[:bins]])
     found = np.ascontiguousarray(spectra[:, :, chosen].transpose(2, 0, 1))
-    return Recording(found, frequency[inside[chosen]], length / rate)
+    return Recording(found, heard[chosen], length / rate)
+
+
+def _band(band: Any, rate: int) -> tuple[float, float]:
+    """Return the lowest and the highest frequency to use, both of the recording."""
+    if band is None:
+        return 0.05 * rate, 0.45 * rate
+    low, high = float(band[0]), float(band[1])
+    if not 0 <= low < high:
+        raise ValueError(f"band must be a range (low, high) of frequencies in hertz, got ({low:g}, {high:g})")
+    if high > rate / 2 > low:
+        warnings.warn(
+            f"the recording, at {rate} samples per second, ends at {rate / 2:g} Hz: the band {low:g} to {high:g} Hz is "
+            "cut there",
+            UserWarning,
+            stacklevel=4,
+        )
+    return low, high

@@ -9,29 +9,34 @@ from numpy.typing import NDArray
 
 from maxsparse.fields.arrays.likelihood import Data, Fit, addition, fit
 
-__all__ = ["distances", "grid_of", "search"]
+__all__ = ["distances", "grid_of", "mesh", "search"]
 
 STEPS_PER_BEAM = 6  # of the grid on which sources are looked for
 SPLIT = 0.3  # of a beam, on both sides of a source that may be two
 MOST_STARTS = 4  # sources that are tried to be two
 PATIENCE = 2  # numbers of sources with less evidence than the best before the search ends
 COARSE_GRID = 4000  # directions in two angles
+FINEST_GRID = 50_000  # directions in one angle
 
 
 def grid_of(data: Data) -> NDArray[np.float64]:
-    """Return directions (m, d) all over the field of view, a fraction of a beam apart."""
-    step = data.beam / STEPS_PER_BEAM
-    spans = data.high - data.low
-    if data.two:
-        step = max(step, float(np.sqrt(spans.prod() / COARSE_GRID)))
-    axes = [
-        np.linspace(a, b, max(2, int(np.ceil((b - a) / step)) + 1)) for a, b in zip(data.low, data.high, strict=True)
-    ]
+    """Return directions (m, d) wherever sources can be, a fraction of a beam apart."""
+    return mesh(data, data.low, data.high, STEPS_PER_BEAM)
+
+
+def mesh(data: Data, low: NDArray[np.float64], high: NDArray[np.float64], per_beam: int) -> NDArray[np.float64]:
+    """Return directions (m, d) between `low` and `high`, so many in a beam, or as many as there is time for."""
+    step, spans = data.beam / per_beam, high - low
+    step = max(step, float(np.sqrt(spans.prod() / COARSE_GRID)) if data.two else float(spans[0]) / FINEST_GRID)
+    axes = [np.linspace(a, b, max(2, int(np.ceil((b - a) / step)) + 1)) for a, b in zip(low, high, strict=True)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def search(data: Data, grid: NDArray[np.float64], most: int, *, stop: bool) -> list[Fit]:
-    """Return the best sources found for every number of them, 0 to `most`."""
+def search(data: Data, grid: NDArray[np.float64], most: int, *, least: int = 0) -> list[Fit]:
+    """Return the best sources found for every number of them, from 0 to at least `least` and at most `most`.
+
+    Beyond `least` it ends where more sources have had less evidence twice.
+    """
     d = grid.shape[1]
     noise = data.power if data.noise is None else np.maximum(data.noise, data.blur * data.power)
     path = [fit(data, np.empty((0, d)), np.empty((len(data.R), 0)), noise)]
@@ -40,7 +45,7 @@ def search(data: Data, grid: NDArray[np.float64], most: int, *, stop: bool) -> l
         path.append(min(found, key=lambda model: model.cost))
         _look_back(data, path)
         evidence = [model.evidence for model in path]
-        if stop and len(path) - 1 - int(np.argmax(evidence)) >= PATIENCE:
+        if len(path) > least and len(path) - 1 - int(np.argmax(evidence)) >= PATIENCE:
             break
     return path
 
