@@ -57,6 +57,9 @@ def test_a_window_and_words():
     [
         (("none-ave.fif", *FILES[1:]), "'none-ave.fif' is not a file"),
         ((FILES[1], *FILES[1:]), "cannot read 'a-fwd.fif' as an average (-ave.fif)"),
+        (("data.csv", *FILES[1:]), "'data.csv' is not a file of MNE-Python: an average (-ave.fif) is needed"),
+        ((*FILES, "--condition", "4"), "'4' is not in the file; choose one of 0 ("),
+        ((*FILES, "--depth=-1"), "must be 0 or more, got -1"),
         ((*FILES, "--window", "0.1"), "'0.1' is not FROM:TO"),
         ((*FILES, "--window", "0.1:9"), "not inside the average"),
         ((*FILES, "--loose", "free"), "neither auto nor a number"),
@@ -64,6 +67,7 @@ def test_a_window_and_words():
     ],
 )
 def test_wrong_use(arguments, words):
+    Path("data.csv").write_text("1,2,3\n")
     done = sources(*arguments)
     assert done.exit_code != 0
     said = " ".join((done.output + str(done.exception)).replace("│", " ").split())
@@ -78,6 +82,6 @@ def test_an_average_among_several_is_chosen():
     mne.write_evokeds("b-ave.fif", [evoked, other], overwrite=True, verbose="ERROR")
     asked = sources("b-ave.fif", *FILES[1:])
     assert asked.exit_code == 2
-    assert "choose one of left, right" in " ".join(asked.output.replace("│", " ").split())
+    assert "choose one of 0 (left), 1 (right)" in " ".join(asked.output.replace("│", " ").split())
     for condition in ("left", "0"):
         assert "2 active places" in sources("b-ave.fif", *FILES[1:], "--condition", condition).stdout

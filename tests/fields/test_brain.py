@@ -198,6 +198,8 @@ def test_the_picture(head, evoked):
     axes = found.plot(truth=head[0]["source_rr"][PLACES])
     assert [len(one.lines) for one in axes] == [0, 0, 0, 2]
     assert "2 active places" in axes[3].get_title()
+    assert all("mm, probability" in text.get_text() for text in axes[3].get_legend().get_texts())
+    np.testing.assert_allclose(*(np.ptp(one.get_ylim()) for one in axes[[0, 2]]))
     with pytest.raises(ValueError, match="axes must be four"):
         found.plot(axes=axes[:2])
     plt.close("all")
@@ -227,12 +229,30 @@ def test_bad_input_in_the_words_of_the_field(head, evoked):
         ({"loose": 2.0}, "loose must be from 0"),
         ({"loose": "free"}, "loose must be 'auto'"),
         ({"loose": {"volume": 1.0}}, r"one number for each of \['surface'\]"),
+        ({"depth": -1.0}, "depth must be at least 0"),
         ({"return_as": "table"}, "return_as must be one of stc, dipoles, all"),
         ({"pick_ori": "normal"}, "pick_ori must be None or 'vector'"),
         ({"noise": "low"}, "noise must be 'auto' or a standard deviation"),
     ):
         with pytest.raises(ValueError, match=message):
             brain.sparse_inverse(evoked, forward, noise_cov, **option)
+
+
+def test_channels_that_are_missing_and_units_that_do_not_fit(head, evoked):
+    forward, noise_cov, _ = head
+    few = evoked.copy()
+    few.info["bads"] = few.ch_names[4:]
+    with pytest.raises(ValueError, match="too few channels: 4 good ones"):
+        brain.sparse_inverse(few, forward, noise_cov)
+    some, fewer = (mne.pick_channels_forward(forward, evoked.ch_names[:n]) for n in (40, 12))
+    with pytest.warns(UserWarning, match=r"of the 64 good channels of evoked \(eeg\), 40 are in forward and 64 in"):
+        assert brain.sparse_inverse(evoked, some, noise_cov).data.shape[1] == 100
+    with pytest.raises(ValueError, match=r"12 are in forward .* made for the same recording"):
+        brain.sparse_inverse(evoked, fewer, noise_cov)
+    microvolts = evoked.copy()
+    microvolts.data *= 1e6
+    with pytest.warns(UserWarning, match=r"noise of evoked is 1e\+06 times that of noise_cov: check the units"):
+        brain.sparse_inverse(microvolts, forward, noise_cov)
 
 
 def test_without_mne_the_error_says_what_to_install(head, evoked, monkeypatch):

@@ -44,6 +44,8 @@ def sources(
     """
     from maxsparse.fields.brain import sparse_inverse
 
+    if depth < 0:
+        raise typer.BadParameter(f"must be 0 or more, got {depth:g}", param_hint="--depth")
     if output is not None and output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"{str(output)!r} is not .png, .svg or .pdf", param_hint="--output")
     evoked, solution, covariance = _read(average, forward, noise_cov, condition)
@@ -69,9 +71,8 @@ def _read(average: Path, forward: Path, noise_cov: Path, condition: str | None) 
 
     with needs("source localisation"):
         import mne
-    number: Any = int(condition) if condition is not None and condition.isdigit() else condition
     readers: tuple[tuple[Path, str, Callable[[Path], Any]], ...] = (
-        (average, "an average (-ave.fif)", lambda path: mne.read_evokeds(path, number, verbose="ERROR")),
+        (average, "an average (-ave.fif)", lambda path: mne.read_evokeds(path, verbose="ERROR")),
         (forward, "a forward solution (-fwd.fif)", lambda path: mne.read_forward_solution(path, verbose="ERROR")),
         (noise_cov, "a noise covariance (-cov.fif)", lambda path: mne.read_cov(path, verbose="ERROR")),
     )
@@ -79,16 +80,32 @@ def _read(average: Path, forward: Path, noise_cov: Path, condition: str | None) 
     for path, what, read in readers:
         if not path.is_file():
             raise FileNotFoundError(f"{str(path)!r} is not a file")
+        if not _is_fif(path):
+            raise ValueError(f"{str(path)!r} is not a file of MNE-Python: {what} is needed")
         try:
             contents.append(read(path))
         except Exception as error:
             raise ValueError(f"cannot read {str(path)!r} as {what}: {error or type(error).__name__}") from error
-    if isinstance(contents[0], list):
-        names = [evoked.comment or str(number) for number, evoked in enumerate(contents[0])]
-        if len(names) > 1:
-            raise typer.BadParameter(f"choose one of {', '.join(names)}", param_hint="--condition")
-        contents[0] = contents[0][0]
-    return contents[0], contents[1], contents[2]
+    return _chosen(contents[0], condition), contents[1], contents[2]
+
+
+def _is_fif(path: Path) -> bool:
+    """Whether a file begins as .fif files do, with the tag of its identifier, or is compressed."""
+    with path.open("rb") as stream:
+        begin = stream.read(8)
+    return begin[:2] == b"\x1f\x8b" or begin == b"\x00\x00\x00\x64\x00\x00\x00\x1f"
+
+
+def _chosen(averages: list[Any], condition: str | None) -> Any:
+    """Return the average with this name or number."""
+    if condition is None and len(averages) == 1:
+        return averages[0]
+    for number, evoked in enumerate(averages):
+        if condition is not None and condition in (evoked.comment, str(number)):
+            return evoked
+    names = ", ".join(f"{number} ({evoked.comment or 'no name'})" for number, evoked in enumerate(averages))
+    asked = "" if condition is None else f"{condition!r} is not in the file; "
+    raise typer.BadParameter(f"{asked}choose one of {names}", param_hint="--condition")
 
 
 def _window(text: str, times: Any) -> tuple[float, float]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from maxsparse._core.extras import needs
@@ -14,6 +17,7 @@ from maxsparse.fields.brain.prepare import prepared
 __all__ = ["sparse_inverse"]
 
 FORMS = ("stc", "dipoles", "all")
+LEAST_NOISE, MOST_NOISE = 3e-3, 30.0  # of whitened averages: 1 over the root of the number of trials, up to 100,000
 
 
 def sparse_inverse(
@@ -78,7 +82,7 @@ def sparse_inverse(
         raise ValueError(f"noise must be 'auto' or a standard deviation, got {noise!r}")
     level = None if isinstance(noise, str) else check_number(noise, "noise", low=1e-300)
     between = check_flag(between, "between")
-    with mne.utils.use_log_level("WARNING"), threads(None):
+    with mne.utils.use_log_level("WARNING"), threads(None), _once():
         problem = prepared(mne, evoked, forward, noise_cov, loose=loose, depth=depth, pca=pca, rank=rank)
     if pick_ori == "vector" and problem.head.gain.o == 1:
         raise ValueError("pick_ori='vector' needs free or loose orientations; these are fixed")
@@ -86,4 +90,21 @@ def sparse_inverse(
         gain = problem.head.gain
         found = located(problem.M, gain, gain.o, noise=level, between=between, budget=budget)
         sources = answer(mne, evoked, problem, found, vector=pick_ori == "vector", between=between)
+    if level is None and found.noise > 0 and not LEAST_NOISE <= found.noise <= MOST_NOISE:
+        warnings.warn(
+            f"the noise of evoked is {found.noise:.2g} times that of noise_cov: check the units (V, T) "
+            "and the covariance, or amplitudes are wrong",
+            UserWarning,
+            stacklevel=2,
+        )
     return {"stc": sources.stc, "dipoles": sources.dipoles, "all": sources}[return_as]
+
+
+@contextmanager
+def _once() -> Iterator[None]:
+    """Show a warning once, though MNE-Python gives it in several of its steps."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in {(str(warning.message), warning.category): warning for warning in caught}.values():
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

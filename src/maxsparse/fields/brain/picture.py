@@ -44,17 +44,24 @@ def draw(
             )
         if true is not None:
             one.scatter(true[:, x], true[:, y], s=70, marker="x", color="black", linewidths=1.2, zorder=4)
+        half = 0.54 * np.ptp(millimetres, axis=0).max()  # the same for all views, so that heads have one size
+        middle = (millimetres.max(axis=0) + millimetres.min(axis=0)) / 2
         one.set(xlabel=across, ylabel=upwards, xticks=[], yticks=[], aspect="equal")
+        one.set(xlim=(middle[x] - half, middle[x] + half), ylim=(middle[y] - half, middle[y] + half))
         one.set_title(title, fontsize=9)
     last = axes[3]
-    for k, (place, dipole) in enumerate(zip(found.places, found.dipoles, strict=True)):
-        label = f"probability {inclusion[place]:.2f}"
+    for k, (place, position, dipole) in enumerate(zip(found.places, found.positions, found.dipoles, strict=True)):
+        where = ", ".join(f"{1e3 * axis:.0f}" for axis in position)
+        label = f"({where}) mm, probability {inclusion[place]:.2f}"
         last.plot(1e3 * dipole.times, 1e9 * dipole.amplitude, color=f"C{k}", linewidth=1.2, label=label)
     number = f"{len(found)} active place{'' if len(found) == 1 else 's'}"
     last.set_title(f"{number}, confidence {found.confidence:.2f}", fontsize=9)
+    if not len(found):
+        last.axis("off")
+        last.text(0.5, 0.5, "no active place", transform=last.transAxes, ha="center", fontsize=9)
+        return axes
     last.set(xlabel="ms", ylabel="nAm")
-    if len(found):
-        last.legend(fontsize=7, loc="upper right", ncols=2)
+    last.legend(fontsize=7, loc="best")
     last.margins(y=0.25)
     last.grid(alpha=0.3)
     return axes

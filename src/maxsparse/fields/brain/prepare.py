@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxsparse._core.validation import check_number
 from maxsparse.fields.brain.fingerprint import fingerprint
 from maxsparse.fields.brain.gain import Gain
 
 __all__ = ["Head", "Prepared", "prepared"]
 
+LEAST_CHANNELS = 8  # one source has six unknowns, position and moment, and a reference takes one channel
 KEPT = 2  # heads of earlier calls: whitening and weighting take longer than a search
 
 
@@ -55,10 +58,7 @@ def prepared(
     bads = {*evoked.info["bads"], *noise_cov["bads"]}
     known = set(forward["sol"]["row_names"]) & set(noise_cov["names"]) - bads
     names = [name for name in evoked.ch_names if name in known]
-    if not names:
-        raise ValueError(
-            "evoked, forward and noise_cov have no good channel in common; were they made for the same recording?"
-        )
+    _check_channels(mne, evoked, forward, noise_cov, names, bads)
     loosely = not fixed and not forward["surf_ori"] and any(value < 1.0 for value in loose.values())
     turned = loosely or (fixed and not given_fixed)
     options = {"loose": loose, "depth": depth, "pca": pca, "rank": rank}
@@ -136,9 +136,36 @@ def _depth_prior(mne: Any, forward: Any, info: Any, noise_cov: Any, depth: Any, 
     options = {"exp": 0.8, "limit": None, "limit_depth_chs": "whiten", "combine_xyz": "fro"}
     options |= depth if isinstance(depth, dict) else {"exp": depth}
     options.pop("allow_fixed_depth", None)
+    if options["exp"]:
+        check_number(options["exp"], "depth", low=0.0)
     if not options["exp"]:
         return np.ones(forward["sol"]["data"].shape[1])
     return np.asarray(mne.forward.compute_depth_prior(forward, info, noise_cov=noise_cov, rank=rank, **options))
+
+
+def _check_channels(mne: Any, evoked: Any, forward: Any, noise_cov: Any, names: list[str], bads: set[str]) -> None:
+    """Refuse or warn where evoked, forward solution and covariance have few channels in common."""
+    if not names:
+        raise ValueError(
+            "evoked, forward and noise_cov have no good channel in common; were they made for the same recording?"
+        )
+    picks = mne.pick_types(evoked.info, meg=True, eeg=True, ref_meg=False, exclude=[])
+    kinds = dict(zip(evoked.ch_names, evoked.get_channel_types(), strict=True))
+    used = {kinds[name] for name in names}  # a forward solution of EEG alone is no mistake
+    good = {evoked.ch_names[pick] for pick in picks if kinds[evoked.ch_names[pick]] in used} - bads
+    counts = [
+        f"{len(good & set(own))} {what}"
+        for own, what in ((forward["sol"]["row_names"], "are in forward"), (noise_cov["names"], "in noise_cov"))
+    ]
+    said = f"of the {len(good)} good channels of evoked ({', '.join(sorted(used))}), {' and '.join(counts)}"
+    if 2 * len(names) < len(good):
+        raise ValueError(f"{said}; were they made for the same recording?")
+    if len(names) < LEAST_CHANNELS:
+        raise ValueError(
+            f"too few channels: {len(names)} good ones; places cannot be told apart with fewer than {LEAST_CHANNELS}"
+        )
+    if len(names) < len(good):
+        warnings.warn(f"{said}: the others are left out", UserWarning, stacklevel=4)
 
 
 def _check(mne: Any, evoked: Any, forward: Any, noise_cov: Any) -> None:
