@@ -100,6 +100,18 @@ def test_a_shaken_camera_is_reported(tmp_path):
         stereo.load(write(tmp_path / "shaken", images), mask=inside)
 
 
+def test_a_pattern_that_repeats_itself_is_not_a_shaken_camera():
+    """Light from the other side moves the shading of waves by a part of their length."""
+    x, y = np.meshgrid(np.arange(1000) / 20.0, np.arange(750) / 20.0)
+    n = np.dstack([0.3 * np.sin(x), 0.3 * np.cos(y), np.ones_like(x)])
+    lights = stereo.hemisphere_lights(20, lowest=0.5, rng=0)
+    photographs = np.maximum(n @ lights.T, 0) + 0.002 * np.random.default_rng(0).standard_normal((750, 1000, 1))
+    alignment = Alignment()
+    for i in range(20):
+        alignment.add(photographs[..., i])
+    np.testing.assert_array_equal(alignment.shifts(), 0.0)
+
+
 def test_real_photographs_on_a_tripod_are_not_reported(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error", stereo.CaptureWarning)

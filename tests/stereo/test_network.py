@@ -81,10 +81,19 @@ def test_the_law_of_the_outliers(tmp_path):
     assert networks.load(tmp_path / "rig.safetensors").about["task"]["sparsity"] == [1, 3]
 
 
-def test_a_kept_training_is_resumed_to_the_same_bits(tmp_path, monkeypatch):
+@pytest.mark.long
+def test_the_paper_preset_of_the_stereo_network_trains_200_000_signals(tmp_path):
+    train_network(LIGHTS, tmp_path / "rig.safetensors", minutes=None, settings="paper", samples=200_000, rng=0)
+    report = networks.load(tmp_path / "rig.safetensors").about["report"]
+    assert report["finished"]
+    assert report["skipped"] == 0
+
+
+@pytest.mark.parametrize("preset", ["modern", "paper"])
+def test_a_kept_training_is_resumed_to_the_same_bits(tmp_path, monkeypatch, preset):
     from maxsparse import training
 
-    small = training.preset_for("residual", "modern").but(batch_size=32, rounds=4)
+    small = training.preset_for("residual", preset).but(batch_size=32, rounds=4)
     options = {"minutes": None, "samples": 256, "settings": small, "hyperparameters": {"width": 8, "depth": 4}}
     options |= {"mean": 0.5, "n_threads": 1, "keep": True}
     train_network(LIGHTS, tmp_path / "whole.safetensors", **options)

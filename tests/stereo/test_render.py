@@ -34,6 +34,18 @@ def test_a_matt_sphere_has_the_normals_and_the_shading_of_a_sphere(sphere_file):
     assert np.median(error[facing]) < 1
 
 
+def test_normals_point_to_the_camera_however_the_triangles_are_wound(sphere_file, tmp_path):
+    mesh = trimesh.load(sphere_file)
+    mesh.invert()
+    mesh.export(tmp_path / "inside-out.ply")
+    options = {"size": 24, "material": "diffuse", "samples": 16}
+    scene, other = (stereo.render(LIGHTS, mesh=path, **options) for path in (sphere_file, tmp_path / "inside-out.ply"))
+    assert (other.normals[other.mask][:, 2] > 0).all()
+    both = scene.mask & other.mask
+    assert angular_error(other.normals[both], scene.normals[both]).mean() < 3
+    np.testing.assert_allclose(other.readings.mean(), scene.readings.mean(), rtol=0.05)
+
+
 def test_highlights_and_shadows_on_the_bunny():
     pytest.importorskip("pymeshfix", reason="pymeshfix, which carries the Bunny, is not installed")
     scene = stereo.render(stereo.hemisphere_lights(8, rng=1), size=40, samples=4)

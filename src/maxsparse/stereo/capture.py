@@ -17,6 +17,7 @@ __all__ = ["Alignment", "CaptureWarning", "automatic_mask", "exposures"]
 EXIF, TIME, APERTURE, SPEED = 0x8769, 0x829A, 0x829D, 0x8827  # tags of EXIF
 SIDE = 256  # pixels of the pictures that are compared for alignment
 SHAKEN = 1.0  # pixels of the photograph
+SOFT, REPEATED = 0.75, 0.4  # autocorrelation at the shift, of soft shading and of patterns that repeat themselves
 CLEAR = 1.15  # height of the peak at a shift, relative to that without one
 
 
@@ -104,7 +105,8 @@ class Alignment:
     """Collects photographs one by one and tells which of them are shifted.
 
     Edges of texture and silhouette stay in place when the light moves; phase correlation [1]_ of the pictures of edges
-    finds a shift.
+    finds a shift. Soft shading, and patterns that repeat themselves at that distance, do not tell it from
+    another light.
 
     References
     ----------
@@ -135,6 +137,7 @@ class Alignment:
         usual = np.median(self._edges, axis=0)
         reference = np.conj(np.fft.fft2(usual))
         h, w = usual.shape
+        similar = np.fft.ifft2(np.abs(reference) ** 2).real  # the autocorrelation, by lag
         smooth = np.exp(-8.0 * (np.fft.fftfreq(h)[:, None] ** 2 + np.fft.fftfreq(w)[None] ** 2))
         for i, edges in enumerate(self._edges):
             product = np.fft.fft2(edges) * reference
@@ -142,7 +145,9 @@ class Alignment:
             r, c = np.unravel_index(int(np.argmax(peak)), peak.shape)
             if peak[r, c] < CLEAR * peak[0, 0]:
                 continue
-            found[i] = [c - w if c > w // 2 else c, r - h if r > h // 2 else r]
+            shift = np.array([r - h if r > h // 2 else r, c - w if c > w // 2 else c])
+            if not _ambiguous(similar, shift):
+                found[i] = shift[::-1]
         return found * self._step
 
     def report(self, names: Sequence[str]) -> str | None:
@@ -154,6 +159,17 @@ class Alignment:
         listed = ", ".join(f"{names[i]} by {size[i]:.0f} pixels" for i in moved[:5])
         more = f" and {len(moved) - 5} more" if len(moved) > 5 else ""
         return f"the camera or the object moved between the photographs: {listed}{more}; align them, or leave them out"
+
+
+def _ambiguous(similar: FloatArray, shift: NDArray[np.integer]) -> bool:
+    """Return whether a picture with this autocorrelation (H, W) hardly shows a shift (rows, columns).
+
+    Either it has no edges as sharp as the shift, or it repeats itself: the autocorrelation falls and rises again.
+    """
+    steps = int(np.abs(shift).max())
+    way = np.rint(np.linspace(0.0, 1.0, steps + 1)[:, None] * shift).astype(int)
+    height = similar[way[:, 0], way[:, 1]] / similar[0, 0]
+    return bool(height[-1] > SOFT or (height[-1] > REPEATED and height.min() < 0.5 * height[-1]))
 
 
 def _exif(path: Path) -> dict[int, Any]:

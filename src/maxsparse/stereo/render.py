@@ -180,7 +180,10 @@ def _sensor(mi: Any, box: Any, size: int, samples: int) -> Any:
 
 
 def _true_normals(mi: Any, shape: Any, sensor: Any, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the mean shading normal of every pixel, (H, W, 3), and the pixels that lie completely on the object."""
+    """Return the mean shading normal of every pixel, (H, W, 3), and the pixels that lie completely on the object.
+
+    Normals point to the camera, whichever way the triangles are wound: surfaces are seen and lit from both sides.
+    """
     integrator = {"type": "aov", "aovs": "nn:sh_normal"}
     scene = mi.load_dict({"type": "scene", "integrator": integrator, "sensor": sensor, "shape": shape})
     normals = np.asarray(mi.render(scene, seed=seed), dtype=np.float64)[..., -3:]
@@ -188,4 +191,5 @@ def _true_normals(mi: Any, shape: Any, sensor: Any, seed: int) -> tuple[NDArray[
     mask = length > WHOLE
     if not mask.any():
         raise ValueError("the mesh is not visible in the picture")
+    normals *= np.where(normals[..., 2:] < 0, -1.0, 1.0)
     return np.where(mask[..., None], normals / np.maximum(length, 1e-9)[..., None], 0.0), mask

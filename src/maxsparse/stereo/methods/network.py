@@ -26,10 +26,11 @@ from maxsparse.stereo.rig_files import made_once, rig_file
 if TYPE_CHECKING:
     from maxsparse.networks import SignalNetwork
 
-__all__ = ["network", "train_network"]
+__all__ = ["LAW", "network", "train_network"]
 
 INLIERS = 4  # readings that the normal is fitted to
 VARIANCE = 0.25  # of outliers, relative to the square of the pixel's brightest reading
+LAW = {"outliers": None, "mean": 0.0, "variance": VARIANCE}  # of training outliers, unless another is given
 
 
 @STEREO.register("network", summary="the paper's network, trained for the lights", order=31)
@@ -170,7 +171,8 @@ def cached_path(
     variance: float = VARIANCE,
 ) -> Path:
     """Return the file of the network for these lights, this training time and this law of outliers."""
-    law = "" if (outliers, mean, variance) == (None, 0.0, VARIANCE) else f" {outliers} {mean:g} {variance:g}"
+    usual = {"outliers": outliers, "mean": mean, "variance": variance} == LAW
+    law = "" if usual else f" {outliers} {mean:g} {variance:g}"
     return rig_file(lights, "stereo", f"{float(minutes):g}{law}")
 
 
