@@ -113,9 +113,8 @@ def brain(results: dict[str, Any]) -> str:
         "samples. `sparse_inverse` is told nothing; `gamma_map` the variance of the noise, `mixed_norm` (10 "
         "reweightings) the best of three penalties for every problem, `rap_music` the number of sources. Of "
         "`gamma_map` and `mixed_norm`, places of at least a tenth of the largest amplitude count. Three constants of "
-        "`sparse_inverse` were chosen on other problems of this kind; for MEG and 20,000 places, on these. Times of "
-        "`sparse_inverse` are those of later calls with a head, with one thread of BLAS; others were measured in an "
-        "earlier run with two threads, whose waiting for each other counts as processor time. "
+        "`sparse_inverse` were chosen on other problems of this kind; for MEG and 20,000 places, on these. All "
+        "methods ran in turn, with one thread; times of `sparse_inverse` are those of later calls with a head. "
         "`python benchmarks/brain.py`."
     )
     return "\n\n".join([*parts, about])

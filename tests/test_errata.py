@@ -27,6 +27,15 @@ def test_the_printed_sign_of_iht_climbs():
         assert objective(Phi, right, y) < objective(Phi, start, y) < objective(Phi, printed, y)
 
 
+def test_columns_of_the_corollary_have_length_one():
+    """With 1/√n as a variance, columns of A would be longer the more rows A has."""
+    for n in (25, 400):
+        A = np.random.default_rng(0).normal(0.0, 1.0 / np.sqrt(n), (n, 2000))
+        assert np.mean(np.sum(A**2, axis=0)) == pytest.approx(1.0, rel=0.02)
+        other = np.random.default_rng(0).normal(0.0, n**-0.25, (n, 2000))
+        assert np.mean(np.sum(other**2, axis=0)) == pytest.approx(np.sqrt(n), rel=0.02)
+
+
 def test_unit_steps_diverge():
     Phi = ms.dictionaries.decaying(20, 100, rng=0)
     assert np.linalg.norm(Phi, 2) > 1.0

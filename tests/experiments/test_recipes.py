@@ -148,11 +148,13 @@ def test_a_training_that_diverges_is_a_row_and_not_the_end(tmp_path, monkeypatch
         away.network(recipe)
 
 
+PAPER_NETWORKS = [(method, "unit" if NETWORK_METHODS[method][0] == "lstm" else "uniform") for method in NETWORK_METHODS]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("method", NETWORK_METHODS)
+@pytest.mark.parametrize(("method", "amplitudes"), [*PAPER_NETWORKS, ("residual", "unit"), ("residual", "gaussian")])
 @pytest.mark.parametrize("d", [1, 3, 10])
-def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, method, d):
-    amplitudes = "unit" if NETWORK_METHODS[method][0] == "lstm" else "uniform"
+def test_every_network_of_the_paper_preset_trains_200_000_signals(method, amplitudes, d):
     recipe = Training(PLANS["paper"], 20, 100, 0, d, (1, 10), amplitudes=amplitudes).recipe(method)
     settings = recipe.settings.but(schedule="constant")  # the paper's largest rate, from the first signal to the last
     first = []
@@ -173,6 +175,33 @@ def test_every_network_of_the_paper_preset_trains_200_000_signals(tmp_path, meth
     assert report.finished
     assert report.skipped == 0
     assert first[-1] < first[0]
+
+
+@pytest.mark.long
+def test_ten_times_the_signals_of_the_paper_preset_train():
+    """Experiment data-size: the signals of one epoch are ten times as many, the steps that this test makes the same."""
+    once, more = (Training(PLANS["paper"], 20, 100, 0, 3, (1, 10), share=share).recipe("residual") for share in (1, 10))
+    assert more == replace(once, set_size=10 * once.set_size, samples=10 * once.samples)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["iht-net", "residual-squares"])
+def test_the_settings_of_the_paper_diverge_without_clipping(method):
+    recipe = Training(PLANS["paper"], 20, 100, 0, 3, (1, 10)).recipe(method)
+    assert recipe.changes.pop("clip") == 1.0
+    with pytest.raises(training.DivergenceError):
+        training.fit(
+            ms.dictionaries.decaying(20, 100, rng=0),
+            recipe.network,
+            sparsity=3,
+            loss=recipe.loss,
+            set_size=recipe.set_size,
+            settings=recipe.settings,
+            hyperparameters=recipe.hyperparameters,
+            samples=600_000,
+            rng=0,
+            n_threads=1,
+        )
 
 
 @pytest.mark.parametrize("method", ["ista-net", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])

@@ -42,12 +42,13 @@ def make(**options):
     ],
 )
 def test_a_tiny_set_is_learned_by_heart(name, loss, size, options):
+    steps = 800 if (name, loss) == ("iht_net", "least_squares") else 400  # after 400 it still lacks a signal of the 16
     task = training.SupportTask(PHI, sparsity=(2, 4), rng=0, set_size=size, validation_signals=5, loss=loss)
     Y, X = task.signals(0, size)
     network = networks.build(name, PHI, Y=Y, rng=0, **options)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) < 0.9
     settings = PRESETS["modern"].but(batch_size=size, learning_rate=0.01, rounds=1, weight_decay=0.0)
-    training.train(network, task, settings, samples=400 * size, n_threads=1)
+    training.train(network, task, settings, samples=steps * size, n_threads=1)
     assert ms.metrics.strict_accuracy(X, network.scores(Y)) == 1.0
 
 

@@ -46,9 +46,11 @@ def reproduce(
         str | None,
         typer.Option(help="stereo: numbers of outliers that the network trains on, LOW:HIGH.", show_default=False),
     ] = None,
-    mean: Annotated[float | None, typer.Option(help="stereo: mean of these outliers; 0.", show_default=False)] = None,
+    mean: Annotated[
+        float | None, typer.Option(help="stereo: mean of these outliers; the preset's.", show_default=False)
+    ] = None,
     variance: Annotated[
-        float | None, typer.Option(help="stereo: variance of these outliers; 0.25.", show_default=False)
+        float | None, typer.Option(help="stereo: variance of these outliers; the preset's.", show_default=False)
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,

@@ -51,5 +51,5 @@ class Gated(Curves):
             names = known[pair[0]].label, known[pair[1]].label
             curves = data.select(method=pair[0]), data.select(method=pair[1])
             measured, higher, table = compare({names: curves}, settings["N"])
-            verdicts.append(self.verdict(key, measured, higher, table, reason(settings)))
+            verdicts.append(self.verdict(key, measured, higher, table, reason(settings, "lstm")))
         return verdicts

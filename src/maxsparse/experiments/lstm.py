@@ -37,7 +37,7 @@ class Lstm(Curves):
         Claim("sbl-convex", "The LSTM is even able to outperform SBL (convex updates).", "Section 9"),
         Claim("sbl-mackay", "The LSTM is even able to outperform SBL (MacKay's updates).", "Section 9"),
         Claim("sbl", "The LSTM is even able to outperform SBL (EM updates).", "Section 9"),
-        Claim("residual", "The LSTM outperforms the residual network.", "Section 9, Figure 8"),
+        Claim("residual", "The LSTM outperforms the residual network.", "Figure 8"),
     )
     amplitudes = "unit"
     methods = ("lstm", "residual", "sbl", "sbl-convex", "sbl-mackay", "sbl-whitened", "learned-sbl", "recoverer")
@@ -84,7 +84,7 @@ class Lstm(Curves):
 
     def judge(self, settings: dict[str, Any], data: Data) -> list[Verdict]:
         """Compare the LSTM with all of them at every d ≥ 2."""
-        known, data = registry.methods(), data.select(kind=None)
+        known, trainings, data = registry.methods(), data.select(kind="training"), data.select(kind=None)
         verdicts = []
         for claim in self.claims:
             if untested := self.untested(claim.key, data, ("lstm", claim.key)):
@@ -93,17 +93,30 @@ class Lstm(Curves):
             names = known["lstm"].label, known[claim.key].label
             curves = data.select(method="lstm"), data.select(method=claim.key)
             measured, higher, table = compare({names: curves}, settings["N"])
-            why = _budgets(settings) if claim.key == "residual" else reason(settings)
+            why = _budgets(settings, trainings) if claim.key == "residual" else reason(settings, "lstm")
             verdicts.append(self.verdict(claim.key, measured, higher, table, why))
         return verdicts
 
 
-def _budgets(settings: dict[str, Any]) -> str:
-    """Say that the two networks were not trained equally long."""
+def _budgets(settings: dict[str, Any], trainings: Data) -> str:
+    """Say that the two networks were not trained equally long, and how they compare where they were."""
     lstm, residual = (settings["training"]["networks"][name]["samples"] for name in ("lstm", "residual"))
-    return (
+    said = (
         f"This is the reproduction: the LSTM was trained with {lstm:,} signals, the residual network with {residual:,}."
     )
+    compared = [
+        f"{_after(trainings, 'lstm', d, lstm)} against {_after(trainings, 'residual', d, lstm)} at d = {d}"
+        for d in _watched(settings)
+        if trainings.records
+    ]
+    return f"{said} After {lstm:,} each: strict accuracy {', '.join(compared)}." if compared else said
+
+
+def _after(trainings: Data, method: str, d: int, samples: int) -> str:
+    """Return the accuracy on the validation signals when a network had seen about so many signals."""
+    history = trainings.select(method=method, d=d)
+    seen = min(history.unique("signals"), key=lambda signals: abs(signals - samples))
+    return f"{history.mean('strict', signals=seen):.3f}"
 
 
 def _watched(settings: dict[str, Any]) -> list[int]:

@@ -41,7 +41,10 @@ class Noise(Experiment):
         "of SparseRecoverer are the probabilities of atoms, and its coefficients the posterior mean. No method but "
         "SparseRecoverer says itself which atoms are the support, and how sure that is."
     )
-    because = "This is a property of the methods as they are; nothing was trained for it."
+    because = (
+        "This is a property of judging every signal by itself: after fit(Y), which pools the noise level, confidences "
+        "are those measured on the page about noise."
+    )
     claims = (
         Claim("recall", "SparseRecoverer finds at least as much of the support as SBL, ℓ1 and VAMP.", "this project"),
         Claim("error", "Its mean is closer to the true coefficients than SBL, ℓ1 and VAMP.", "this project"),

@@ -83,11 +83,14 @@ def trained_network(
     settings: dict[str, Any], lights: NDArray[np.float64], seed: int, store: Store, scene: str | None = None
 ) -> Path:
     """Return the file of the paper's network for a rig; it is trained if missing, and resumed if interrupted."""
-    from maxsparse.stereo.methods.network import train_network
+    from maxsparse.stereo.methods.network import LAW, train_network
     from maxsparse.training import DivergenceError, preset_for
 
-    options = {**_law(settings, scene, len(lights)), **settings["network"]}
-    path = store.folder / f"stereo-{_key(lights.round(6).tolist(), options, seed)}.safetensors"
+    # What the options leave open is written out, so that a changed default does not find an old network.
+    options = {**LAW, **_law(settings, scene, len(lights)), **settings["network"]}
+    resolved = preset_for("residual", options.get("settings", "modern")).but(**options.get("changes", {})).to_json()
+    key = _key(lights.round(6).tolist(), options, resolved, seed)
+    path = store.folder / f"stereo-{key}.safetensors"
     note = path.with_suffix(".diverged.txt")
     if not path.is_file() and not note.is_file():
         store.folder.mkdir(parents=True, exist_ok=True)

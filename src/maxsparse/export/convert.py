@@ -80,7 +80,7 @@ def to_onnx(
         File to write.
     int8 : bool, default=False
         Quantise the weights of the layers and the activations to 8 bits: about a quarter of the size. The accuracy is
-        measured on 500 signals per number of nonzeros and reported.
+        measured on 500 signals per number of nonzeros, with the amplitudes of the training, and reported.
 
     Returns
     -------
@@ -108,10 +108,11 @@ def to_onnx(
         import onnxruntime  # noqa: F401
     source = read_model(model) if isinstance(model, str | os.PathLike) else model
     Phi, scorer, noise = _parts(source)
+    law = _amplitudes(source)
     proto, reference, name = _graph(Phi, scorer, noise)
     _describe(proto, name, Phi.shape, noise)
     content = proto.SerializeToString()
-    error = _check(content, reference, Phi, noise)
+    error = _check(content, reference, Phi, noise, law)
     accuracy: dict[int, tuple[float, float]] = {}
     if int8:
         from maxsparse.export.quantize import quantize
@@ -121,7 +122,7 @@ def to_onnx(
                 "int8 is only for trained networks: learned SBL has few weights, and its linear systems need float64"
             )
         content = quantize(proto)
-        accuracy = _accuracy(content, reference, Phi, noise)
+        accuracy = _accuracy(content, reference, Phi, noise, law)
     with atomic_write(path) as stream:
         stream.write(content)
     n, m = Phi.shape
@@ -163,6 +164,13 @@ def _parts(model: SparseRecoverer | Model) -> tuple[NDArray[np.float64], Learned
     return np.asarray(model.Phi, dtype=np.float64), scorer, noise
 
 
+def _amplitudes(model: SparseRecoverer | Model) -> str:
+    """Return the amplitudes that a network was trained on, to test it with; uniform where that is not known."""
+    about = {} if isinstance(model, SparseRecoverer) else model.about
+    law = about.get("task", {}).get("amplitudes")
+    return law if law in signals.AMPLITUDES else "uniform"
+
+
 def _graph(
     Phi: NDArray[np.float64], scorer: LearnedScores | TrainedScores, noise: float
 ) -> tuple[ModelProto, Scores, str]:
@@ -187,11 +195,12 @@ def _describe(proto: ModelProto, name: str, shape: tuple[int, ...], noise: float
     onnx.checker.check_model(proto, full_check=True)
 
 
-def _check(content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float) -> float:
+def _check(content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float, amplitudes: str) -> float:
     """Return the largest relative difference of scores; raise an error if it is too large."""
     computed, worst = onnx_scores(content), 0.0
     for size in BATCHES:
-        _, Y = signals.sample(Phi, size, sparsity=(1, max(1, Phi.shape[0] // 2)), noise=noise, rng=size)
+        d = (1, max(1, Phi.shape[0] // 2))
+        _, Y = signals.sample(Phi, size, sparsity=d, amplitudes=amplitudes, noise=noise, rng=size)
         expected = reference(Y)
         found = computed(Y)
         if found.shape != expected.shape:
@@ -203,11 +212,11 @@ def _check(content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: f
 
 
 def _accuracy(
-    content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float
+    content: bytes, reference: Scores, Phi: NDArray[np.float64], noise: float, amplitudes: str
 ) -> dict[int, tuple[float, float]]:
     """Measure strict accuracy of the network and of the file for d = 1, 2, …, n/2."""
     computed, figures = onnx_scores(content), {}
     for d in range(1, max(1, Phi.shape[0] // 2) + 1):
-        X, Y = signals.sample(Phi, TEST_SIGNALS, sparsity=d, noise=noise, rng=d)
+        X, Y = signals.sample(Phi, TEST_SIGNALS, sparsity=d, amplitudes=amplitudes, noise=noise, rng=d)
         figures[d] = metrics.strict_accuracy(X, reference(Y)), metrics.strict_accuracy(X, computed(Y))
     return figures
