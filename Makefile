@@ -38,7 +38,7 @@ $(VENV)/.dev: $(VENV)/.base
 	@echo "[dev] $(TORCH)"
 	@$(PIP) $(TORCH) || { echo "Could not install $(TORCH); see the message of pip above."; exit 1; }
 	@echo "[dev] test tools"
-	@$(PIP) -e '.[dev,train,stereo,cluster,tables,export]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
+	@$(PIP) -e '.[dev,train,stereo,cluster,tables,export,spectra]' || { echo "Could not install the test tools; see the message of pip above."; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -66,12 +66,12 @@ coverage: $(VENV)/.dev
 	@$(BIN)/coverage report
 
 OLD := .venv-minimum
-OLD_EXTRAS := train stereo tables cluster export
+OLD_EXTRAS := train stereo tables cluster export spectra
 $(OLD)/.installed: pyproject.toml
 	@echo "[minimum] virtual environment in $(OLD)"
 	@$(PYTHON) -m venv $(OLD)
 	@$(OLD)/bin/python .ci/minimum.py $(OLD_EXTRAS) > $(OLD)/constraints.txt
-	@$(OLD)/bin/python -m pip --disable-pip-version-check install -qq -c $(OLD)/constraints.txt -e '.[dev,train,stereo,tables,cluster,export]'
+	@$(OLD)/bin/python -m pip --disable-pip-version-check install -qq -c $(OLD)/constraints.txt -e '.[dev,train,stereo,tables,cluster,export,spectra]'
 	@touch $@
 
 test-minimum: $(OLD)/.installed

@@ -1,9 +1,10 @@
-"""Mixed calls of recover and solve for half an hour: memory stays constant, and no thread or file handle leaks.
+"""Mixed calls for two hours: memory stays constant, and no thread or file handle leaks.
 
-    python benchmarks/long_run.py --minutes 30
+    python benchmarks/long_run.py
 
-One process, with pauses between the calls. Dictionaries, sizes, types of numbers, methods, noise, threads and model
-files change from call to call; every few seconds the resident memory, the threads and the open files are recorded.
+One process, with pauses between the calls. Dictionaries, sizes, types of numbers, methods, noise, structure, threads
+and model files change from call to call, two of the front ends included; every few seconds the resident memory, the
+threads and the open files are recorded.
 """
 
 from __future__ import annotations
@@ -36,29 +37,82 @@ def call(number, folder):
     Y = ms.signals.sample(Phi, int(rng.integers(1, 400)), sparsity=int(rng.integers(1, 6)), rng=rng)[1]
     if rng.random() < 0.3:
         Phi, Y = Phi.astype(np.float32), Y.astype(np.float32)
-    threads = min(int(rng.integers(1, 3)), available_threads())
-    way = number % 6
-    if way == 0:
-        names = sorted(set(METHODS) - {"aiht", "exact"})
-        ms.solve(Phi, Y, names[int(rng.integers(len(names)))], sparsity=3, n_threads=threads)
-    elif way == 1:
-        model = ms.SparseRecoverer(Phi, budget="fast", n_threads=threads)
-        model.save(folder / "model.safetensors")
-        ms.load(folder / "model.safetensors").recover(Y)
-    elif way == 2:
-        ms.SparseRecoverer(Phi, noise=0.01, n_threads=threads).recover(Y)
-    elif way == 3:
-        model = ms.SparseRecoverer(Phi, budget="fast", n_threads=threads)
-        ms.streaming.recover(model, Y, folder / "X.npz", chunk=100)
-    elif way == 4:
-        np.save(folder / "Y.npy", Y)
-        ms.SparseRecoverer(Phi, budget=50).recover(np.load(folder / "Y.npy", mmap_mode="r"))
-    else:
-        try:
-            ms.SparseRecoverer(Phi).recover(np.full_like(Y, np.nan))
-        except ValueError:
-            return
-        raise AssertionError("NaN was recovered")
+    WAYS[number % len(WAYS)](Phi, Y, rng, folder, min(int(rng.integers(1, 3)), available_threads()))
+
+
+def by_name(Phi, Y, rng, folder, threads):
+    names = sorted(set(METHODS) - {"aiht", "exact"})
+    ms.solve(Phi, Y, names[int(rng.integers(len(names)))], sparsity=3, n_threads=threads)
+
+
+def stored(Phi, Y, rng, folder, threads):
+    model = ms.SparseRecoverer(Phi, budget="fast", n_threads=threads)
+    model.save(folder / "model.safetensors")
+    ms.load(folder / "model.safetensors").recover(Y)
+
+
+def noisy(Phi, Y, rng, folder, threads):
+    ms.SparseRecoverer(Phi, noise=0.01, n_threads=threads).recover(Y)
+
+
+def streamed(Phi, Y, rng, folder, threads):
+    model = ms.SparseRecoverer(Phi, budget="fast", n_threads=threads)
+    ms.streaming.recover(model, Y, folder / "X.npz", chunk=100)
+
+
+def mapped(Phi, Y, rng, folder, threads):
+    np.save(folder / "Y.npy", Y)
+    ms.SparseRecoverer(Phi, budget=50).recover(np.load(folder / "Y.npy", mmap_mode="r"))
+
+
+def refused(Phi, Y, rng, folder, threads):
+    try:
+        ms.SparseRecoverer(Phi).recover(np.full_like(Y, np.nan))
+    except ValueError:
+        return
+    raise AssertionError("NaN was recovered")
+
+
+def unknown_noise(Phi, Y, rng, folder, threads):
+    Y = Y[:20] + 0.01 * rng.standard_normal(Y[:20].shape).astype(Y.dtype)
+    found = ms.SparseRecoverer(Phi, n_threads=threads).fit(Y).recover(Y)
+    found.alternatives(0), found.credible_sets(0)
+
+
+def non_negative(Phi, Y, rng, folder, threads):
+    ms.SparseRecoverer(Phi, noise=0.01, positive=True, n_threads=threads).recover(Y[:20])
+
+
+def complex_snapshots(Phi, Y, rng, folder, threads):
+    Y = Y[: len(Y) // 3 * 3][:30].reshape(-1, 3, Phi.shape[0])
+    ms.SparseRecoverer(Phi * (1 + 0j), noise=0.01, n_threads=threads).recover(Y * np.exp(1j * rng.random()))
+
+
+def grouped(Phi, Y, rng, folder, threads):
+    groups = np.arange(Phi.shape[1]) // 3
+    ms.SparseRecoverer(Phi, noise=0.01, groups=groups, n_threads=threads).recover(Y[:20])
+
+
+def unmixed(Phi, Y, rng, folder, threads):
+    bands = np.linspace(1.0, 2.0, 60)
+    library = np.exp(-0.5 * ((bands - rng.uniform(1.0, 2.0, (30, 1))) / 0.1) ** 2)
+    spectra = library[:3].mean(axis=0) + 0.001 * rng.standard_normal((2, 60))
+    ms.fields.spectra.unmix(library, spectra)
+
+
+def waves(Phi, Y, rng, folder, threads):
+    array = ms.fields.arrays.linear(8)
+    parts = rng.standard_normal((2, 20, 8))
+    ms.fields.arrays.estimate_directions(parts[0] + 1j * parts[1], array)
+
+
+WAYS = (
+    *(by_name, stored, noisy, streamed, mapped, refused),
+    *(unknown_noise, non_negative, complex_snapshots, grouped, unmixed, waves),
+)
+
+
+WARM_UP = 6 * len(WAYS)
 
 
 def look():
@@ -72,7 +126,7 @@ def look():
     }
 
 
-def run(seconds, every=5.0, pause=0.2, warm_up=36, repeat=False):
+def run(seconds, every=5.0, pause=0.2, warm_up=WARM_UP, repeat=False):
     """Make calls for so long; return what was noted, the first time after `warm_up` calls, which compile and cache.
 
     With `repeat` the calls of the warm-up are made again and again, so that nothing compiles while memory is watched.
@@ -115,7 +169,7 @@ def summarise(notes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     notes = run(60.0 * options.minutes)

@@ -113,6 +113,31 @@ def test_pipes(files, piped):
     assert sorted(os.listdir()) == ["Phi.npy", "X.npy", "Y.npy"]
 
 
+def test_a_pipe_that_fails_leaves_nothing_behind(files):
+    """What came through a pipe cannot be read again, so that finished chunks are of no use."""
+    Y, content = np.tile(np.load("Y.npy"), (10, 1)), io.BytesIO()
+    Y[-1, 0] = np.nan
+    np.save(content, Y)
+    command = [
+        *COMMAND,
+        "solve",
+        "Phi.npy",
+        "-",
+        "-o",
+        "out.npz",
+        "--method",
+        "omp",
+        "--sparsity",
+        "3",
+        "--chunk",
+        "20",
+    ]
+    done = subprocess.run(command, input=content.getvalue(), capture_output=True)
+    assert done.returncode != 0
+    assert b"Traceback" not in done.stderr
+    assert sorted(os.listdir()) == ["Phi.npy", "X.npy", "Y.npy"]
+
+
 def test_kill_9_and_the_same_command_again(files):
     """The output is the same to the last byte, and no finished chunk is done twice."""
     Phi = np.load("Phi.npy")

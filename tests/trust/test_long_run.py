@@ -17,13 +17,13 @@ _, Y = ms.signals.sample(PHI, 40, sparsity=3, rng=1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-@pytest.mark.parametrize("minutes", [0.2, pytest.param(30.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("minutes", [0.2, pytest.param(120.0, marks=pytest.mark.long)])
 def test_memory_is_flat_and_no_thread_or_handle_is_left(tmp_path, minutes):
     program = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
-from long_run import run, summarise
-short = dict(every=0.5, pause=0.0, repeat=True)
+from long_run import WAYS, run, summarise
+short = dict(every=0.5, pause=0.0, warm_up=2 * len(WAYS), repeat=True)
 figures = summarise(run({60 * minutes}, **(short if {minutes} < 1 else {{}})))
 assert len(figures["threads"]) == 1, figures
 assert len(figures["handles"]) == 1, figures

@@ -41,6 +41,8 @@ class Parts:
         Total number of chunks.
     fresh : bool
         Discard existing parts.
+    resumable : bool
+        Keep the folder when the run fails; False if the input cannot be read again, so that parts would be of no use.
 
     Attributes
     ----------
@@ -50,8 +52,10 @@ class Parts:
         How many of them come from an earlier run.
     """
 
-    def __init__(self, folder: Path, depends: dict[str, Any], count: int, *, fresh: bool = False) -> None:
-        self.folder, self.count = folder, count
+    def __init__(
+        self, folder: Path, depends: dict[str, Any], count: int, *, fresh: bool = False, resumable: bool = True
+    ) -> None:
+        self.folder, self.count, self.resumable = folder, count, resumable
         if not folder.parent.is_dir():
             raise FileNotFoundError(f"folder {str(folder.parent)!r} does not exist; create it first")
         folder.mkdir(exist_ok=True)
@@ -73,7 +77,7 @@ class Parts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and not self.done:  # bad signals or options: nothing to resume
+        if kind is not None and not (self.done and self.resumable):  # bad signals or options: nothing to resume
             self.remove()
         self._lock.close()
 

@@ -257,7 +257,7 @@ def _parts(target: Path, depends: dict[str, Any], count: int, fresh: bool) -> Pa
         return Parts(parts_folder(target), depends, count, fresh=fresh)
     # Input that cannot be read again cannot be resumed.
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".parts", dir=target.parent))
-    return Parts(folder, depends, count)
+    return Parts(folder, depends, count, resumable=False)
 
 
 def _tasks(source: Source, todo: list[int], size: int) -> Iterator[Task]:
