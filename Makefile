@@ -11,6 +11,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile
 # For the tests. A plain version range would pull several gigabytes of GPU packages on a machine without a GPU.
 TORCH  := torch==2.13.0
+# A test that hangs fails and shows where, instead of holding up all others; the slowest takes a minute.
+PYTEST := python -m pytest -n 2 -m "not long" -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 .PHONY: help demo test test-long test-minimum coverage lint bench docs clean
 
@@ -55,14 +57,14 @@ lint: $(VENV)/.dev
 	@echo "mypy";        $(BIN)/mypy
 
 test: lint
-	@echo "pytest"; $(BIN)/python -m pytest -n 2 -m "not long"
+	@echo "pytest"; $(BIN)/$(PYTEST)
 
 test-long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m long
 	@$(BIN)/python -m pytest tests/trust/test_properties.py tests/trust/test_recoverer_properties.py --hypothesis-profile=long
 
 coverage: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n 2 -m "not long" --cov --cov-report=
+	@$(BIN)/$(PYTEST) --cov --cov-report=
 	@$(BIN)/coverage report
 
 OLD := .venv-minimum
@@ -75,7 +77,7 @@ $(OLD)/.installed: pyproject.toml
 	@touch $@
 
 test-minimum: $(OLD)/.installed
-	@$(OLD)/bin/python -m pytest -n 2 -m "not long"
+	@$(OLD)/bin/$(PYTEST)
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/solvers.py

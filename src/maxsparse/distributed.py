@@ -132,23 +132,19 @@ class _Sender:
 
     def finished(self, futures: list[Any]) -> list[Any]:
         """Wait until some are finished or lost, and return these."""
-        alone = 0.0
+        worked = time.monotonic()
         while True:
-            begun = time.monotonic()
             with contextlib.suppress(TimeoutError, CancelledError):  # which some of them may be
                 _distributed().wait(futures, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
             done = [future for future in futures if future.done()]
             if done:
                 return done
-            # Where all workers are gone, the scheduler waits for others without an end.
-            alone = 0.0 if self.client.nthreads() else alone + time.monotonic() - begun
-            if alone >= RETURN_SECONDS:
-                raise OSError(f"the scheduler has had no workers for {RETURN_SECONDS} s; {RESUME}")
+            worked = self._last_worked(worked)
 
     def result(self, future: Any, attempt: int) -> Chunk | None:
         """Return the answer, or None if the chunk has to be repeated."""
         try:
-            found: Chunk = future.result()
+            found: Chunk = self._fetched(future)
         except CancelledError as error:  # the scheduler does not know the chunk any more
             if attempt >= ATTEMPTS:
                 raise OSError(f"a chunk was lost {attempt} times; giving up ({error})") from error
@@ -157,6 +153,25 @@ class _Sender:
         except _distributed().KilledWorker as error:
             raise OSError(f"every worker that processed a chunk died (too little memory?): {error}") from error
         return found
+
+    def _fetched(self, future: Any) -> Any:
+        """Return a result; where its worker is gone before it was sent, another worker computes it again."""
+        worked = time.monotonic()
+        while True:
+            try:
+                return future.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                if future.status == "error":  # of the chunk itself
+                    raise
+            worked = self._last_worked(worked)
+
+    def _last_worked(self, before: float) -> float:
+        """Return when there was a worker last; raise an error if that is long ago: the scheduler would wait on."""
+        if self.client.nthreads():
+            return time.monotonic()
+        if time.monotonic() - before >= RETURN_SECONDS:
+            raise OSError(f"the scheduler has had no workers for {RETURN_SECONDS} s; {RESUME}")
+        return before
 
     def _connect_again(self) -> None:
         """Wait for the scheduler and a worker, and send the model if it is lost."""

@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +134,40 @@ def test_a_run_without_workers_ends_with_an_error_and_is_resumed(problem, tmp_pa
         with pytest.raises(OSError, match="no workers for 1 s; start workers and run the same command again"):
             ms.streaming.recover(model, Y, tmp_path / "X.npz", chunk=15, runner=runner)
     assert ms.streaming.recover(model, Y, tmp_path / "X.npz", chunk=15).resumed >= 30
+
+
+class Gone:
+    """A chunk that is finished, but whose worker is gone before its answer was fetched; later another one has it."""
+
+    status = "finished"
+
+    def __init__(self, looks, answer):
+        self.looks, self.answer = looks, answer
+
+    def done(self):
+        return True
+
+    def result(self, timeout=None):
+        assert timeout is not None  # without one, dask waits for a worker for ever
+        self.looks -= 1
+        if self.looks:
+            time.sleep(timeout)
+            raise TimeoutError
+        return self.answer
+
+
+@pytest.mark.parametrize(("workers", "looks"), [({}, 1000), ({"tcp://here": 1}, 4)])
+def test_a_finished_chunk_whose_worker_is_gone(problem, monkeypatch, workers, looks):
+    monkeypatch.setattr(ms.distributed, "RETURN_SECONDS", 0.2)
+    monkeypatch.setattr(ms.distributed, "LOOK_SECONDS", 0.1)
+    future = Gone(looks, "the answer")
+    client = SimpleNamespace(submit=lambda *_, **__: future, nthreads=lambda: workers)
+    send = ms.distributed._Sender(client, problem[0], "Y", False)
+    if workers:
+        assert send.result(future, 1) == "the answer"
+    else:
+        with pytest.raises(OSError, match=r"no workers for 0.2 s; start workers and run the same command again"):
+            send.result(future, 1)
 
 
 @pytest.mark.long
