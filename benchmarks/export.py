@@ -1,7 +1,6 @@
 """The cost of 8-bit layers: accuracy and size of an exported network, before and after.
 
-maxsparse fit Phi.npy -o model.safetensors --network residual --samples 500000
-python benchmarks/export.py model.safetensors
+python benchmarks/export.py zoo/residual-20x100.safetensors
 Fills results/export.json. The signals are new ones of the model's dictionary, the same for both files.
 """
 
@@ -24,7 +23,7 @@ def measure(model):
         plain = ms.export.to_onnx(model, Path(folder) / "plain.onnx")
         small = ms.export.to_onnx(model, Path(folder) / "int8.onnx", int8=True)
     return {
-        "command": "python benchmarks/export.py model.safetensors",
+        "command": f"python benchmarks/export.py {model}",
         "network": stored.network.name,
         "hyperparameters": stored.network.hyperparameters,
         "training samples": stored.about["report"]["samples"],
