@@ -1,9 +1,9 @@
 """Quantise layers to 8 bits: weights once, inputs row by row when the file runs; float64 parts are not changed.
 
-Column j of a layer's weights is about t_j (V_j − 128), row i of its input x s_i (q_i − 128), with s_i = max |x_i| / 127.
-The product of the unsigned integers q and V is exact on every processor; that of unsigned and signed ones, which
-onnxruntime's own tool makes, saturates on some. The tool also has one scale for all rows, so that one signal
-with large activations spoils the scores of a whole batch.
+Column j of a layer's weights is about t_j (V_j − 128); row i of its input x is about s_i (q_i − 128), where s_i =
+max |x_i| / 127. The product of the unsigned integers q and V is exact on every processor; that of unsigned and
+signed ones, which onnxruntime's own tool makes, saturates on some. The tool also has one scale for all rows, so
+that one signal with large activations spoils the scores of a whole batch.
 """
 
 from __future__ import annotations
