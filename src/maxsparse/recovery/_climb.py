@@ -169,9 +169,11 @@ def start_from(s: Sweep, task: Task, G: NDArray[Any], atoms: NDArray[Any], size:
 
 
 @kernel()
-def climb(s: Sweep, task: Task, G: NDArray[Any], value: float) -> float:
-    """Take the best single change until none is a gain; return the log posterior that is reached."""
+def climb(s: Sweep, task: Task, G: NDArray[Any], value: float, most: int) -> float:
+    """Take the best single change until none is a gain, or more than `most` atoms are in; return the log posterior."""
     for _ in range(MOST_STEPS):
+        if s.size[0] > most:
+            break
         gain, j = best_flip(s, task.slab, task.prior)
         if gain > LEAST_GAIN:
             k = s.size[0]
@@ -227,7 +229,7 @@ def search_signal(
     for start in range(starts):
         size = sizes[0] + random_below(state, sizes[1] - sizes[0] + 1)
         draw_start(task, size, state, keys, atoms)
-        value = climb(s, task, G, start_from(s, task, G, atoms, size))
+        value = climb(s, task, G, start_from(s, task, G, atoms, size), task.prior.shape[0])
         keep(pool, s.support, s.size[0], value)
         if value > best + SAME:
             best, since, again, patience = value, 0, 0, start * PATIENCE

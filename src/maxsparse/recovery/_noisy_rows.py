@@ -120,7 +120,7 @@ def _learn(
                     k += 1
             value = start_from(s, task, shared.G, atoms, k)
             keep(pool, s.support, k, value)
-            value = climb(s, task, shared.G, value)
+            value = climb(s, task, shared.G, value, task.prior.shape[0])
             keep(pool, s.support, s.size[0], value)
             if value > best:
                 best, size = value, s.size[0]

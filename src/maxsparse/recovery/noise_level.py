@@ -37,7 +37,7 @@ RATIOS = (10.0, 1e4, 1e8)  # ρ with which to climb from suggested supports
 LISTED = 4  # supports
 CROWDED = 0.6  # of n: climbs that end with so many atoms say nothing, and lower rungs less
 LEAST_TRIED = 3  # climbs before a rung is judged
-WIDE = 5_000  # atoms: with so many, crowded climbs take most of the time
+WIDE, COSTLY = 5_000, 5_000_000  # atoms, and n²m: beyond either, crowded climbs take most of the time
 EXACT = 1e-5  # of the size of a signal: a smaller level, near the lowest rung, is rounding
 FEWEST_MEASUREMENTS = 4  # with fewer, noise cannot be told from signal
 SETS, SIGNAL_MILLISECONDS = 150_000, 8.0  # of search for a level without a network
@@ -76,7 +76,7 @@ class Shared(NamedTuple):
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     rungs: NDArray[np.float64]  # (R,)
-    wide: bool  # Φ has many atoms, and signals are searched on some: the ladder ends where a climb is crowded
+    brief: bool  # Φ is large: the ladder ends where a climb is crowded
     ladder: bool  # whether to climb on every rung first
 
 
@@ -122,7 +122,9 @@ def noise_level(
     signals = Signals(Z64, atoms.correlate(Z64), times(Z64, basis) ** 2, odds, first)
     whole = m <= most_atoms(n)
     G = atoms.gram if whole else np.empty((0, 0))
-    shared = Shared(G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE, ladder)
+    shared = Shared(
+        G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE or n * n * m > COSTLY, ladder
+    )
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     arguments = shared, signals, starts, np.uint64(seed), out
     if whole:
@@ -286,13 +288,15 @@ def _search(
         else:
             size = low + random_below(state, high - low + 1)
             draw_start(task, size, state, keys, atoms)
-        value = climb(s, task, shared.G, start_from(s, task, shared.G, atoms, size))
+        brief = shared.brief and start < R
+        longest = int(CROWDED * n) if brief else most
+        value = climb(s, task, shared.G, start_from(s, task, shared.G, atoms, size), longest)
         tried[rung] += 1
         sizes[rung] += s.size[0]
-        if shared.wide and start < R and s.size[0] > CROWDED * n:
-            lowest = rung + 1
         since += 1
-        if value > top[rung] + SAME:
+        if brief and s.size[0] > longest:  # given up
+            lowest = rung + 1
+        elif value > top[rung] + SAME:
             top[rung] = value
             size = s.size[0]
             atoms[:size] = s.support[:size]
