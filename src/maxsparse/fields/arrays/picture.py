@@ -22,9 +22,9 @@ def draw(found: Any, truth: ArrayLike | None, axes: Any) -> Any:
 
         axes = plt.subplots(figsize=(9.0, 3.8), layout="constrained")[1]
     true = None if truth is None else np.asarray(truth, dtype=float)
-    (_one_angle if found.grid.shape[1] == 1 else _two_angles)(found, true, axes)
+    rows = (_one_angle if found.grid.shape[1] == 1 else _two_angles)(found, true, axes)
     number = f"{len(found)} source{'' if len(found) == 1 else 's'}"
-    axes.set_title(f"{number}, confidence {found.confidence:.2f}", fontsize=10)
+    axes.set_title(f"{number}, confidence {found.confidence:.2f}", fontsize=10, pad=6 + ROW_POINTS * rows)
     if axes.get_legend_handles_labels()[0]:
         # Below the axes, where it hides no source; grey, as sources in two angles are white.
         below = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16), "borderaxespad": 0.0, "ncols": 4}
@@ -32,7 +32,8 @@ def draw(found: Any, truth: ArrayLike | None, axes: Any) -> Any:
     return axes
 
 
-def _one_angle(found: Any, truth: Any, axes: Any) -> None:
+def _one_angle(found: Any, truth: Any, axes: Any) -> int:
+    """Draw powers against azimuth; return the number of rows of labels above the axes."""
     level = 10 * np.log10(np.maximum(found.spectrum, 1e-300))
     axes.plot(found.grid[:, 0], level, color="C0", linewidth=1.3, label="beamformer")
     height = 10 * np.log10(found.powers)
@@ -48,18 +49,20 @@ def _one_angle(found: Any, truth: Any, axes: Any) -> None:
     same = [(a, h) for own, h in zip(found.ambiguous, height, strict=True) for a, _ in own]
     if same:
         axes.plot(*np.array(same).T, "o", markerfacecolor="none", color="black", label="looks the same")
+    above = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "ha": "center", "fontsize": 8}
     rows = _rows(found.azimuth, np.ptp(found.grid[:, 0]))
-    for where, row in zip(zip(found.azimuth, height, strict=True), rows, strict=True):
-        above = (0, 6 + ROW_POINTS * row)
-        axes.annotate(f"{where[0]:.1f}°", where, above, textcoords="offset points", ha="center", fontsize=8)
-    room = (0.08 + 0.06 * max(rows, default=0)) * (highest - floor)
+    for azimuth, row in zip(found.azimuth, rows, strict=True):
+        axes.axvline(azimuth, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+        axes.annotate(f"{azimuth:.1f}°", (azimuth, 1.0), (0, 3 + ROW_POINTS * row), **above)
+    room = 0.05 * (highest - floor)
     low, high = found.grid[[0, -1], 0]
     axes.set(xlabel="azimuth in degrees", ylabel="power in dB", ylim=(floor, highest + room), xlim=(low, high))
     axes.grid(alpha=0.3)
+    return 1 + max(rows, default=-1)
 
 
 def _rows(azimuth: Any, width: float) -> list[int]:
-    """Return for every label in which row above its source it stands, so that those of close sources do not collide."""
+    """Return for every label in which row above the axes it stands, so that those of close sources do not collide."""
     rows = [0] * len(azimuth)
     order = np.argsort(azimuth)
     for place, k in enumerate(order):
@@ -68,7 +71,8 @@ def _rows(azimuth: Any, width: float) -> list[int]:
     return rows
 
 
-def _two_angles(found: Any, truth: Any, axes: Any) -> None:
+def _two_angles(found: Any, truth: Any, axes: Any) -> int:
+    """Draw a map over azimuth and elevation; there are no labels above the axes."""
     azimuth, elevation = (np.unique(found.grid[:, axis]) for axis in (0, 1))
     level = 10 * np.log10(np.maximum(found.spectrum, 1e-300)).reshape(azimuth.size, elevation.size)
     mesh = axes.pcolormesh(azimuth, elevation, level.T, shading="nearest", vmin=level.max() - RANGE_DB, rasterized=True)
@@ -83,3 +87,4 @@ def _two_angles(found: Any, truth: Any, axes: Any) -> None:
     if same:
         axes.plot(*np.array(same).T, "o", markerfacecolor="none", color="white", label="looks the same")
     axes.set(xlabel="azimuth in degrees", ylabel="elevation in degrees")
+    return 0
