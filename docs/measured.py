@@ -637,7 +637,7 @@ BENCHMARK_BLOCKS = {
     "int-eight": ("export.json", int_eight),
     "numerics": ("numerics.json", numerics),
     "fuzz": ("fuzz.json", fuzz),
-    "fuzz_fields": ("fuzz_fields.json", fuzz_fields),
+    "fuzz-fields": ("fuzz_fields.json", fuzz_fields),
     "faults": ("faults.json", faults),
     "cold-start": ("cold_start.json", cold_start),
     "long-run": ("long_run.json", long_run),

@@ -26,6 +26,17 @@ def test_pages_are_filled_from_the_results(page):
     assert load_fill().filled(text) == text, "run: python docs/fill.py"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_block_is_left_out_or_empty(page):
+    """A name that `fill.py` does not read as one would leave its block as it is."""
+    text = page.read_text(encoding="utf-8")
+    opened = re.findall(r"<!-- (?:results|experiment|registry):.*?-->\n(.*?)(?=<!-- |\Z)", text, re.DOTALL)
+    assert (
+        len(opened) == len(load_fill().BLOCK.findall(text)) == text.count("<!-- end -->") - text.count("<!-- verdicts")
+    )
+    assert all(block.strip() for block in opened)
+
+
 RESULTS = sorted((ROOT / "results").glob("*/*/results.json"))
 
 
