@@ -37,7 +37,7 @@ def info(
     seconds: Annotated[
         float,
         typer.Option(min=0.1, help="Time for the trial recovery, without compiling; what does not fit is left out."),
-    ] = 10.0,
+    ] = 8.0,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the networks that come trained and exit.")] = False,
     as_json: Json = False,
