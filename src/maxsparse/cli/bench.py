@@ -36,7 +36,7 @@ def bench(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the signals.")] = 0,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Time for all of it, without compiling; what does not fit is left out.")
-    ] = 20.0,
+    ] = 17.0,
     key: Annotated[str | None, typer.Option("--key", help="Name of the array in the file.")] = None,
     as_json: Json = False,
 ) -> None:
