@@ -9,6 +9,7 @@ from scipy.special import comb, logsumexp
 from scipy.stats import multivariate_normal
 
 import maxsparse as ms
+import maxsparse.recovery.noise_level as ladder
 from maxsparse.recovery._free import Free, climb_free, settle_free, start_free
 from maxsparse.recovery._sweep import make_sweep
 from maxsparse.recovery.law import wide_law
@@ -213,3 +214,17 @@ def test_files_keep_the_word(tmp_path):
     Phi = ms.dictionaries.gaussian(10, 30, rng=0)
     ms.SparseRecoverer(Phi).save(tmp_path / "model.safetensors")
     assert ms.load(tmp_path / "model.safetensors").noise == "auto"
+
+
+def test_crowded_climbs_that_are_given_up_change_no_answer(monkeypatch):
+    """On a large Φ, levels far below the noise are not climbed to their end."""
+    Phi = ms.dictionaries.gaussian(100, 600, rng=0)
+    X, Y = ms.signals.sample(Phi, 6, sparsity=8, noise=0.005, rng=1)
+    assert ladder.COSTLY < 100**2 * 600
+    brief = ms.SparseRecoverer(Phi).recover(Y)
+    monkeypatch.setattr(ladder, "COSTLY", np.inf)
+    whole = ms.SparseRecoverer(Phi).recover(Y)
+    assert ((brief.support == (X != 0)).all(axis=1)).mean() > 0.8
+    np.testing.assert_array_equal(brief.support, whole.support)
+    np.testing.assert_allclose(brief.noise, whole.noise, rtol=0.02)
+    np.testing.assert_allclose(brief.confidence, whole.confidence, atol=0.02)
