@@ -1,6 +1,7 @@
 """What several tests share: where the measured data lies, registries that forget, and the command line."""
 
 import os
+import random
 import signal
 import sys
 import warnings
@@ -70,8 +71,16 @@ def _said(capsys):
     return {"stdout": out, "stderr": err}
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what compares one thread with two where there is one core."""
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and tests in a file, in a random order")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip what compares one thread with two where there is one core; shuffle the order if asked."""
+    if (seed := config.getoption("shuffle")) is not None:
+        draw = random.Random(seed)
+        place = {path: draw.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (place[item.path], draw.random()))
     if available_threads() < 2:
         for item in items:
             if item.get_closest_marker("two_threads"):
