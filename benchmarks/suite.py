@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     head = commit()
-    journal = RESULTS.with_suffix(".jsonl")
+    journal = RESULTS.with_name(".suite.journal.jsonl")
     done = read_journal(journal, "commit", head, "seed")
     for seed in range(1, options.runs + 1):
         if seed not in done:
@@ -88,9 +88,8 @@ def main() -> int:
             with journal.open("a") as file:
                 file.write(json.dumps(done[seed]) + "\n")
             print(f"order {seed}: {done[seed]}", flush=True)
-    atomic_write(
-        RESULTS, (json.dumps({"workers": options.workers, "runs": list(done.values())}, indent=1) + "\n").encode()
-    )
+    with atomic_write(RESULTS) as file:
+        file.write((json.dumps({"workers": options.workers, "runs": list(done.values())}, indent=1) + "\n").encode())
     return int(any(entry["failures"] for entry in done.values()))
 
 
