@@ -19,6 +19,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
+from maxsparse._core._borrowed import borrowing
 from maxsparse._core._stored import Stored
 
 __all__ = ["Kernel"]
@@ -85,7 +86,7 @@ class _Part(_Compiler):
         library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         library.alone = self.alone
         self.state.library = library
-        return super().define_pipelines()
+        return [borrowing(self.state)]
 
 
 class _EntryLibrary(JITCodeLibrary):

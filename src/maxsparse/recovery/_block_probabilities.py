@@ -16,7 +16,7 @@ from maxsparse._core.compiled import kernel
 from maxsparse.recovery._block_climb import Problem, level_of, log_sign, move, start_from, tighten
 from maxsparse.recovery._block_sweep import Blocks, BlockSweep, flip_gains, swap_gains
 from maxsparse.recovery._climb import Pool, atom_key, hash_of, make_pool
-from maxsparse.recovery._neighbours import EXPANDED, NEGLIGIBLE, Mass, enter_front, forget, is_new, merge
+from maxsparse.recovery._neighbours import EXPANDED, NEGLIGIBLE, Mass, enter_front, forget, forget_seen, is_new, merge
 from maxsparse.recovery._orthant import orthant_mean
 
 __all__ = ["Room", "add_mean", "at_level", "average", "best_of"]
@@ -159,8 +159,7 @@ def _expand(s: BlockSweep, blocks: Blocks, p: Problem, value: float, front: Pool
 @kernel()
 def _weigh(s: BlockSweep, blocks: Blocks, p: Problem, found: Pool, mass: Mass, shift: float, expansions: int) -> None:
     """Count the supports in `found` and what is around them, the most probable first."""
-    mass.seen[:] = np.uint64(0)
-    mass.filled[0] = 0
+    forget_seen(mass)
     mass.sizes[:] = 0.0
     front = make_pool(mass.best.value.shape[0], p.prior.shape[0])
     for c in range(found.filled[0]):

@@ -30,6 +30,7 @@ __all__ = [
     "make_pool",
     "room_for",
     "search_signal",
+    "settled",
     "start_from",
 ]
 
@@ -39,6 +40,8 @@ SAME = 1e-4  # in nats: two climbs to one support differ by rounding errors only
 # Starts without anything better before a search ends: so many where the best is no chance hit, so many where it was
 # reached AGAIN times, and in both cases PATIENCE times as many as the best took to be found.
 SURE, USUAL, AGAIN, PATIENCE = 60, 100, 10, 3
+# So many are enough for a best that is no chance hit if this share of them ended there: no other basin is large.
+FEW, ALIKE = 10, 0.8
 
 
 class Task(NamedTuple):
@@ -112,11 +115,22 @@ def room_for(pool: Pool, value: float) -> int:
     if count < pool.value.shape[0]:
         pool.filled[0] += 1
         return count
+    low = lowest(pool.value)
+    if not value > low:
+        return -1
     place = 0
-    for c in range(1, pool.value.shape[0]):
-        if pool.value[c] < pool.value[place]:
-            place = c
-    return place if value > pool.value[place] else -1
+    while pool.value[place] != low:
+        place += 1
+    return place
+
+
+@kernel(fast=True)
+def lowest(values: NDArray[Any]) -> float:
+    """Return the smallest of the values, of which none is NaN; vectorised."""
+    low = np.inf
+    for c in range(values.shape[0]):
+        low = min(low, values[c])
+    return low
 
 
 @kernel()
@@ -219,7 +233,8 @@ def search_signal(
     """Climb from random starts of sizes[0] to sizes[1] atoms until the best stays the best; return how many were made.
 
     There are at most limits[0] of them. The search ends early when nothing better came up for long after the best was
-    first met, and the best is either beyond what chance could explain (`task.enough`) or was reached limits[1] times.
+    first met, and the best is either beyond what chance could explain (`task.enough`) or was reached limits[1] times;
+    :func:`settled` says how long.
     """
     starts, enough = limits
     keys, atoms = np.empty(s.t.shape[0]), np.empty(sizes[1], np.int64)
@@ -236,6 +251,13 @@ def search_signal(
         else:
             since += 1
             again += value > best - SAME
-        if (since >= SURE + patience and best > task.enough) or (since >= USUAL + patience and again >= enough):
+        beyond_chance = best > task.enough
+        if (beyond_chance and settled(since, again, patience)) or (since >= USUAL + patience and again >= enough):
             return start + 1
     return starts
+
+
+@kernel()
+def settled(since: int, again: int, patience: int) -> bool:
+    """Return whether a best that is no chance hit is final, if `again` of the last `since` climbs ended there."""
+    return since >= SURE + patience or (since >= FEW + patience and again >= ALIKE * since)

@@ -17,10 +17,12 @@ from maxsparse.recovery._climb import Pool, Task, atom_key, find, hash_of, inser
 from maxsparse.recovery._shapes import entering_mean, flip_gains_humped, settle, swap_gains_humped
 from maxsparse.recovery._sweep import Sweep, flip_gains, may_gain, penalise, swap_gains
 
-__all__ = ["Mass", "enter_front", "forget", "is_counted", "is_new", "make_mass", "merge", "weigh"]
+__all__ = ["Mass", "enter_front", "forget", "forget_seen", "is_counted", "is_new", "make_mass", "merge", "weigh"]
 
 NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
 EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
+# Expansions end where most of the mass is expanded, and so many in a row have added no more than this share of it.
+MOSTLY, CALM, LITTLE = 0.8, 3, 1e-3
 TABLE = 1 << 14
 
 
@@ -32,7 +34,8 @@ class Mass(NamedTuple):
     mean: NDArray[np.float64]  # (m,), sum of posterior means
     sizes: NDArray[np.float64]  # (most + 2,), sum over the supports of each size, at the last noise level and slab
     seen: NDArray[np.uint64]  # hash table of supports, 0 where empty
-    filled: NDArray[np.int64]  # (1,), entries of that table
+    slots: NDArray[np.int64]  # places of its entries: clearing those is faster than clearing the table
+    filled: NDArray[np.int64]  # (1,), number of entries
     best: Pool  # most probable supports, value: log probability
 
 
@@ -45,6 +48,7 @@ def make_mass(m: int, most: int, kept: int) -> Mass:
         np.zeros(m),
         np.zeros(most + 2),
         np.zeros(TABLE, np.uint64),
+        np.empty(TABLE // 2 + 1, np.int64),
         np.zeros(1, np.int64),
         make_pool(kept, most),
     )
@@ -70,8 +74,17 @@ def is_new(mass: Mass, key: np.uint64) -> bool:
             return False
         slot = (slot + 1) & (TABLE - 1)
     mass.seen[slot] = key
+    mass.slots[mass.filled[0]] = slot
     mass.filled[0] += 1
     return True
+
+
+@kernel()
+def forget_seen(mass: Mass) -> None:
+    """Empty the table of supports."""
+    for c in range(mass.filled[0]):
+        mass.seen[mass.slots[c]] = np.uint64(0)
+    mass.filled[0] = 0
 
 
 @kernel()
@@ -175,29 +188,34 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
     `shift` is added to a log posterior to give the log weight in the sums: minus their reference, plus the log prior of
     this noise level and slab.
     """
-    mass.seen[:] = np.uint64(0)
-    mass.filled[0] = 0
+    forget_seen(mass)
     mass.sizes[:] = 0.0
     front = make_pool(mass.best.value.shape[0], task.prior.shape[0])
+    before = mass.total[0]
     for c in range(found.filled[0]):
         _, value = settle(s, task, G, found.atoms[c], found.size[c])
         if value > -shift - NEGLIGIBLE and is_new(mass, hash_of(s.support, s.size[0])):
             _count(mass, s, task, -1, -1, math.exp(value + shift))
             enter_front(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
+    total, expanded, calm = mass.total[0] - before, 0.0, 0
     for _ in range(expansions):
         chosen = -1
         for c in range(front.filled[0]):
             if front.visits[c] == 0 and (chosen < 0 or front.value[c] > front.value[chosen]):
                 chosen = c
-        if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
+        if chosen < 0 or front.value[chosen] < -shift - EXPANDED or (calm >= CALM and expanded > MOSTLY * total):
             break
         value, summed = settle(s, task, G, front.atoms[chosen], front.size[chosen])
         if summed > front.value[chosen]:  # as a neighbour it had the signs of the other
             _count(mass, s, task, -1, -1, math.exp(summed + shift) - math.exp(front.value[chosen] + shift))
             front.value[chosen] = summed
         front.visits[chosen] = 1
-        mass.total[1] += math.exp(front.value[chosen] + shift)
+        own = math.exp(front.value[chosen] + shift)
+        mass.total[1] += own
+        expanded += own
         _expand(s, task, value, front, mass, shift)
+        calm = calm + 1 if mass.total[0] - before < (1.0 + LITTLE) * total else 0
+        total = mass.total[0] - before
     for c in range(front.filled[0]):
         merge(mass.best, front, c, front.value[c] + shift)
 

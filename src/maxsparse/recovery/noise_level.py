@@ -19,7 +19,7 @@ from maxsparse._core.linalg import times
 from maxsparse._core.threads import over_slices
 from maxsparse._core.unit_atoms import UnitAtoms, unit_atoms
 from maxsparse._core.validation import FloatArray
-from maxsparse.recovery._climb import PATIENCE, SAME, SURE, Pool, Task, climb, draw_start, make_pool, start_from
+from maxsparse.recovery._climb import PATIENCE, SAME, Pool, Task, climb, draw_start, make_pool, settled, start_from
 from maxsparse.recovery._free import Free, dense_evidence, keep_free, settle_free, start_free
 from maxsparse.recovery._noisy_rows import BEYOND_CHANCE, LARGEST, SHARPNESS, SMALLEST, Signals
 from maxsparse.recovery._probabilities import POOL
@@ -76,7 +76,7 @@ class Shared(NamedTuple):
     prior: NDArray[np.float64]  # (most + 1,), log probability of one support of each size
     spectrum: NDArray[np.float64]  # (n,), eigenvalues of ΦΦᵀ
     rungs: NDArray[np.float64]  # (R,)
-    brief: bool  # Φ is large: the ladder ends where a climb is crowded
+    brief: bool  # the ladder ends where a climb is crowded
     ladder: bool  # whether to climb on every rung first
 
 
@@ -88,6 +88,7 @@ def noise_level(
     starts: int,
     suggested: NDArray[np.bool_] | None = None,
     ladder: bool = True,
+    brief: bool = False,
     seed: int = 0,
 ) -> Levels:
     """Estimate the standard deviation of the noise on every signal.
@@ -106,6 +107,8 @@ def noise_level(
         Supports from which to climb first.
     ladder : bool, default=True
         False where the suggested supports come from climbs on all rungs with the same scores.
+    brief : bool, default=False
+        End the ladder where a climb is crowded, as is always done for a large Φ.
     seed : int, default=0
         What is found depends on the seed, the signal, its scores and what is suggested alone.
 
@@ -123,7 +126,12 @@ def noise_level(
     whole = m <= most_atoms(n)
     G = atoms.gram if whole else np.empty((0, 0))
     shared = Shared(
-        G, wide_law(1.0, most).prior(m), np.maximum(spectrum, 0.0), RUNGS, m > WIDE or n * n * m > COSTLY, ladder
+        G,
+        wide_law(1.0, most).prior(m),
+        np.maximum(spectrum, 0.0),
+        RUNGS,
+        brief or m > WIDE or n * n * m > COSTLY,
+        ladder,
     )
     out = Levels(np.zeros(N), np.zeros((N, LISTED, m), bool), np.full(N, -np.inf), np.zeros(N, np.int64))
     arguments = shared, signals, starts, np.uint64(seed), out
@@ -259,7 +267,7 @@ def _search(
     high = max(1, min(most, free.b.shape[0], int(LARGEST * n)))
     low = max(1, min(int(SMALLEST * n), high))
     slab, soft = free.power / max(1.0, 0.25 * n), SHARPNESS * free.odds
-    best, enough, best_rung, since, patience, rung = -np.inf, np.inf, 0, 0, 0, -1
+    best, enough, best_rung, since, again, patience, rung = -np.inf, np.inf, 0, 0, 0, 0, -1
     lowest = R if shared.ladder else 0  # rungs of the ladder that are climbed
     for c in range(pool.filled[0]):
         if pool.value[c] > best:
@@ -294,6 +302,7 @@ def _search(
         tried[rung] += 1
         sizes[rung] += s.size[0]
         since += 1
+        again += rung == best_rung and value > top[rung] - SAME
         if brief and s.size[0] > longest:  # given up
             lowest = rung + 1
         elif value > top[rung] + SAME:
@@ -303,10 +312,10 @@ def _search(
             value, q, ratio = settle_free(s, free, shared.G, slab / variance, atoms, size)
             keep_free(pool, ratios, s, value, ratio)
             if value > best + BETTER:
-                best, since, patience = value, 0, start * PATIENCE
+                best, since, again, patience = value, 0, 0, start * PATIENCE
                 enough = dense_evidence(free, ratio, s.size[0]) + BEYOND_CHANCE
                 best_rung = _rung_above(shared.rungs, q / free.power)
-        if best > enough and since >= SURE + patience:
+        if best > enough and settled(since, again, patience):
             return start + 1
     total: int = R + starts
     return total

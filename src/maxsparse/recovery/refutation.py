@@ -39,7 +39,7 @@ def refute(
     """
     doubtful = np.flatnonzero(_doubtful(changed, Z, support, sigma) & (len(changed.Phi) >= LEAST_MEASUREMENTS))
     Q = changed.unit
-    options: dict[str, Any] = {"starts": min(REFUTING_STARTS, starts), "seed": seed}
+    options: dict[str, Any] = {"starts": min(REFUTING_STARTS, starts), "brief": True, "seed": seed}
     levels = noise_level(Q, Z[doubtful], scores[doubtful], suggested=support[doubtful, None], **options)
     learned = np.sqrt(np.maximum(levels.variance, 1e-300))
     refuted = (levels.variance > 0) & (np.abs(np.log(learned / sigma)) > UNLIKELY)
