@@ -47,7 +47,8 @@ class Stored:
                     open_.append(value)
                 elif isinstance(value, int | float | tuple | str | np.generic):
                     constants.add((function.__module__, name, repr(value)))
-        names = {str(Path(__file__).with_name(name)) for name in ("compiled.py", "_parts.py", "_borrowed.py")}  # compiler flags
+        compiler = ("compiled.py", "_parts.py", "_borrowed.py")  # its flags
+        names = {str(Path(__file__).with_name(name)) for name in compiler}
         names |= {kernel.py_func.__code__.co_filename for kernel in kernels}
         stats = [(name, os.stat(name)) for name in sorted(names) if os.path.exists(name)]
         files = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
