@@ -40,8 +40,10 @@ def test_a_grating_lobe_is_reported_where_the_sine_says():
 )
 def test_mirror_images_are_reported(array, truth, mirror, options):
     found = arrays.estimate_directions(arrays.simulate(array, [truth[0]], [truth[1]], rng=0), array, **options)
-    places = sorted([(found.azimuth[0], found.elevation[0]), *found.ambiguous[0]])
-    np.testing.assert_allclose(places, sorted([truth, mirror]), atol=1.0)
+    places = [(found.azimuth[0], found.elevation[0]), *found.ambiguous[0]]
+    if np.hypot(*(np.array(places[0]) - truth)) > 1.0:  # which of the two comes first is up to rounding errors
+        places.reverse()
+    np.testing.assert_allclose(places, [truth, mirror], atol=1.0)
 
 
 def test_a_field_of_view_chooses_between_lookalikes():
@@ -85,9 +87,11 @@ def test_as_many_as_can_be_told_apart_may_be_more():
         assert arrays.estimate_directions(Y, array).confidence <= 0.5
 
 
-def test_rounding_errors_are_no_source():
-    Y = arrays.simulate(ROW, [-20.0, 10.0, 15.0], snapshots=20, snr_db=200, rng=1)
-    assert len(arrays.estimate_directions(Y, ROW)) == 3
+@pytest.mark.parametrize("snr_db", [100, 120, 200, 280])
+def test_rounding_errors_are_no_source(snr_db):
+    for seed in range(4):
+        Y = arrays.simulate(ROW, [-20.0, 10.0, 15.0], snapshots=20, snr_db=snr_db, rng=seed)
+        assert len(arrays.estimate_directions(Y, ROW)) == 3
 
 
 @pytest.mark.parametrize("tone", [1000.0, 1010.0])

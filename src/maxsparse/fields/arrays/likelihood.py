@@ -28,7 +28,7 @@ TOLERANCE = 1e-5  # of minus the log likelihood, at which scoring ends
 LARGEST_STEP = 2.0  # of a log power
 LEAST_GAIN = 0.1  # of the log likelihood, by every source
 POWER_RANGE = np.log(1e8)  # width of the prior of the log power of a source
-LEAST_NOISE, LEAST_POWER = 1e-12, 1e-8  # shares of the received power
+LEAST_NOISE, LEAST_POWER = 1e-11, 1e-8  # shares of the received power
 
 
 class Data(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ MOST_STARTS = 4  # sources that are tried to be two
 PATIENCE = 2  # numbers of sources with less evidence than the best before the search ends
 COARSE_GRID = 4000  # directions in two angles
 FINEST_GRID = 50_000  # directions in one angle
+LEAST_NATS = 1.0  # of the log likelihood, that a source must explain
 
 
 def grid_of(data: Data) -> NDArray[np.float64]:
@@ -47,6 +49,18 @@ def search(data: Data, grid: NDArray[np.float64], most: int, *, least: int = 0) 
         evidence = [model.evidence for model in path]
         if len(path) > least and len(path) - 1 - int(np.argmax(evidence)) >= PATIENCE:
             break
+    return _supported(path)
+
+
+def _supported(path: list[Fit]) -> list[Fit]:
+    """Take the evidence from models that explain no more than one with a source less.
+
+    Two sources in one place are as likely as one, over a range of powers that Laplace's approximation cannot see.
+    """
+    costs = [model.cost for model in path]
+    for K in range(1, len(path)):
+        if costs[K] > min(costs[:K]) - LEAST_NATS:
+            path[K] = replace(path[K], evidence=-np.inf)
     return path
 
 
