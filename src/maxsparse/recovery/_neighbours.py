@@ -21,8 +21,6 @@ __all__ = ["Mass", "enter_front", "forget", "forget_seen", "is_counted", "is_new
 
 NEGLIGIBLE = 14.0  # nats below the best: what is less probable is not counted
 EXPANDED = 7.0  # nats below the best: what is less probable is counted, but not its neighbours
-# Expansions end where most of the mass is expanded, and so many in a row have added no more than this share of it.
-MOSTLY, CALM, LITTLE = 0.8, 3, 1e-3
 TABLE = 1 << 14
 
 
@@ -191,31 +189,25 @@ def weigh(s: Sweep, task: Task, G: NDArray[Any], found: Pool, mass: Mass, shift:
     forget_seen(mass)
     mass.sizes[:] = 0.0
     front = make_pool(mass.best.value.shape[0], task.prior.shape[0])
-    before = mass.total[0]
     for c in range(found.filled[0]):
         _, value = settle(s, task, G, found.atoms[c], found.size[c])
         if value > -shift - NEGLIGIBLE and is_new(mass, hash_of(s.support, s.size[0])):
             _count(mass, s, task, -1, -1, math.exp(value + shift))
             enter_front(front, s, -1, -1, value, hash_of(s.support, s.size[0]))
-    total, expanded, calm = mass.total[0] - before, 0.0, 0
     for _ in range(expansions):
         chosen = -1
         for c in range(front.filled[0]):
             if front.visits[c] == 0 and (chosen < 0 or front.value[c] > front.value[chosen]):
                 chosen = c
-        if chosen < 0 or front.value[chosen] < -shift - EXPANDED or (calm >= CALM and expanded > MOSTLY * total):
+        if chosen < 0 or front.value[chosen] < -shift - EXPANDED:
             break
         value, summed = settle(s, task, G, front.atoms[chosen], front.size[chosen])
         if summed > front.value[chosen]:  # as a neighbour it had the signs of the other
             _count(mass, s, task, -1, -1, math.exp(summed + shift) - math.exp(front.value[chosen] + shift))
             front.value[chosen] = summed
         front.visits[chosen] = 1
-        own = math.exp(front.value[chosen] + shift)
-        mass.total[1] += own
-        expanded += own
+        mass.total[1] += math.exp(front.value[chosen] + shift)
         _expand(s, task, value, front, mass, shift)
-        calm = calm + 1 if mass.total[0] - before < (1.0 + LITTLE) * total else 0
-        total = mass.total[0] - before
     for c in range(front.filled[0]):
         merge(mass.best, front, c, front.value[c] + shift)
 

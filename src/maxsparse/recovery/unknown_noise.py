@@ -77,10 +77,12 @@ class UnknownNoise(Pipeline):
         for whole, piece in zip(look, part, strict=True):
             whole[rest] = piece
         budget = self.after_glance().fitting(n, m)
-        first = budget.first_rounds(n, m)
-        self.search(Y, look, replace(budget, rounds=first), wait)
+        first, skipped = budget.first_rounds(n, m), 0
         if n < LEAST_FOR_VAMP:
+            skipped = 1
+            self.search(Y, look, replace(budget, rounds=skipped), wait)
             self._learn(Y, look, levels, wait, LOOK_MILLISECONDS)
+        self.search(Y, look, replace(budget, skipped=skipped, rounds=first), wait)
         self.search(Y, look, replace(budget, skipped=first, rounds=first + MORE_ROUNDS), wait)
         if not self._quick:  # there, no better scores have been found, and what was not learned is learned at the end
             self._learn(Y, look, levels, wait, MORE_MILLISECONDS)
