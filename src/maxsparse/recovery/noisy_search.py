@@ -119,8 +119,15 @@ def promising(
     odds: NDArray[np.float64], b: NDArray[np.float64], suggested: NDArray[np.bool_], count: int
 ) -> NDArray[np.intp]:
     """Return the atoms (count,) of one signal that are suggested, score best or correlate best, sorted."""
-    rank = np.maximum(_ranks(odds), _ranks(np.abs(b))) + len(b) * suggested
-    return np.sort(np.argsort(-rank, kind="stable")[:count])
+    m = len(b)
+    if m <= count:
+        return np.arange(m)
+    place = np.full(m, count)  # the better of both places; atoms that are not among the first of either count alike
+    for values in (odds, np.abs(b)):
+        first = _largest(values, count)
+        place[first] = np.minimum(place[first], np.arange(count))
+    place[suggested] -= m
+    return np.sort(_largest(-place, count))
 
 
 def noisy_search(
@@ -329,8 +336,9 @@ def _restricted_rows(
         out.inclusion[row, chosen], out.mean[row, chosen] = inclusion[0], mean[0]
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the rank of every value, 0 for the smallest."""
-    ranks = np.empty(len(values), dtype=np.intp)
-    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
-    return ranks
+def _largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the places of the largest values, largest first and equal ones in order, without sorting the others."""
+    least = np.partition(values, -count)[-count]
+    above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    above = above[np.argsort(-values[above], kind="stable")]
+    return np.concatenate([above, equal[: count - len(above)]])
