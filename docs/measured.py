@@ -195,9 +195,17 @@ def recovery(results: dict[str, Any]) -> str:
     other = []
     for name in (name for name in tables if "amplitudes" in name):
         shares = " and ".join(f"{row['recovered']:.3f} at d = {row['d']}" for row in tables[name])
-        other.append(f"{name.split(', ')[1]} {shares}")
+        other.append(f"{name.split(', ')[-1].removesuffix(' amplitudes')} {shares}")
     about = f"Each cell: {' / '.join(names)}. Recovered with other amplitudes: {'; '.join(other)}."
-    return f"{table(header, rows)}\n\n{about} `{results['command']}`."
+    longer = []
+    for cells in zip(*(results["thorough"][name] for name in names), strict=True):
+        shares, times = (
+            " / ".join(f"{cell[what]:.{digits}f}" for cell in cells) for what, digits in (("recovered", 3), ("ms", 1))
+        )
+        false = sum(cell["false"] for cell in cells)
+        longer.append(f"d = {cells[0]['d']}: {shares} in {times} ms, {false} falsely certified")
+    with_budget = f'With `budget="thorough"`: {"; ".join(longer)}.'
+    return f"{table(header, rows)}\n\n{about} {with_budget} `{results['command']}`."
 
 
 def never_seen(results: dict[str, Any]) -> str:

@@ -27,16 +27,17 @@ from maxsparse.recovery._tableau import (
 from maxsparse.recovery.refit import refit, tolerance
 
 OUTSIDE = 3  # rows of Z: with three, a pair of columns takes one comparison
-RESTART = 100  # steps per tableau: more would accumulate rounding errors, fewer would cost time
+RESTART = 200  # steps per tableau: more would accumulate rounding errors, fewer would cost time
 SPARE = 3  # zeros beyond chance that an answer must have before it is refitted
 SMALLEST_PIVOT = 1e-2
+LINE = 8  # numbers in a line of the cache: rows that begin with one are swept in two thirds of the time
 PROPOSALS = 200
 
 
 class Walk(NamedTuple):
     """State and scratch memory of the search for one signal."""
 
-    T: NDArray[np.float64]  # (n, m + 1), tableau B⁻¹[Q z]
+    T: NDArray[np.float64]  # (n, m + 1), tableau B⁻¹[Q z], and zeros up to a multiple of LINE columns
     basis: NDArray[np.int64]  # (n,), the column of each row
     place: NDArray[np.int64]  # (m,), the row of each column, or −1
     rows: NDArray[np.int64]  # (n,), the rows of A, then those of Z
@@ -62,8 +63,11 @@ def _make_walk(n: int, m: int) -> Walk:
     while size < 16 * m:
         size *= 2
     alpha = np.empty(m)
+    width = (m // LINE + 1) * LINE
+    room = np.zeros(n * width + LINE)
+    start = (-room.ctypes.data // 8) % LINE
     return Walk(
-        np.empty((n, m + 1)),
+        room[start : start + n * width].reshape(n, width),
         np.empty(n, np.int64),
         np.empty(m, np.int64),
         np.empty(n, np.int64),
@@ -147,7 +151,7 @@ def _swap(walk: Walk, weights: NDArray[Any]) -> None:
 def _test(walk: Walk, y: NDArray[Any], problem: Whitened) -> int:
     """Test whether A and two more atoms explain y; return the number of nonzeros of a confirmed answer, or −1."""
     T = walk.T
-    n, m = T.shape[0], T.shape[1] - 1
+    n, m = T.shape[0], walk.alpha.shape[0]
     a, b, c = walk.rows[n - 3], walk.rows[n - 2], walk.rows[n - 1]
     if abs(T[b, m]) > abs(T[a, m]):
         a, b = b, a
@@ -176,7 +180,7 @@ def _explain(walk: Walk, j: int, k: int, zero: float) -> int:
     j = k means a single atom.
     """
     T, basis, v, support = walk.T, walk.basis, walk.v, walk.support
-    n, m = T.shape[0], T.shape[1] - 1
+    n, m = T.shape[0], walk.alpha.shape[0]
     a, c, best = 0.0, 0.0, 0.0
     for p in range(3):
         first, second = walk.rows[n - 3 + p], walk.rows[n - 3 + (p + 1) % 3]
