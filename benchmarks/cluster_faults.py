@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import json
 import os
 import resource
@@ -239,18 +238,6 @@ def _said(process):
         raise RuntimeError(f"the command failed: {process.stderr_file.read_text()[-1000:]}")
     summary = json.loads(process.stdout_file.read_text())
     return {name: summary[name] for name in ("signals", "resumed", "unsure", "mean_confidence")}
-
-
-def same_files(one, other):
-    """Return how many files two folders hold, and the names of those that differ or are in one only."""
-    names = sorted({str(path.relative_to(tree)) for tree in (one, other) for path in tree.rglob("*") if path.is_file()})
-    different = [
-        name
-        for name in names
-        if not ((one / name).is_file() and (other / name).is_file())
-        or not filecmp.cmp(one / name, other / name, shallow=False)
-    ]
-    return len(names), different
 
 
 def _signal(pid, number):
