@@ -17,6 +17,7 @@ __all__ = ["Form", "Single", "Whitened", "WideForm", "WideWhitened", "beyond_sin
 
 ILL_CONDITIONED = 1e4  # ratio of singular values
 OUTER_AT_ONCE = 100  # atoms whose outer products are made at a time
+COPIED_AT_ONCE = 128  # atoms that are taken from Φ at a time
 
 
 class Whitened(NamedTuple):
@@ -70,13 +71,14 @@ class WideWhitened(NamedTuple):
         return len(self.W), self.Phi.shape[1]
 
     def of(self, chosen: NDArray[np.intp]) -> Whitened:
-        """Return some of the atoms."""
-        part, D = np.take(self.Phi, chosen, axis=1), self.D[chosen]
-        Q = self.W @ part * D
+        """Return some of the atoms, without copies that are not needed: a search does this for every signal."""
+        atoms, D = np.empty((len(chosen), len(self.Phi)), self.Phi.dtype), self.D[chosen]
+        for start in range(0, len(chosen), COPIED_AT_ONCE):
+            atoms[start : start + COPIED_AT_ONCE] = np.take(self.Phi, chosen[start : start + COPIED_AT_ONCE], axis=1).T
+        Q = self.W @ atoms.T
+        Q *= D
         scalars = self.weakest, self.rounding, self.zero
-        return Whitened(
-            np.ascontiguousarray(part.T), self.W, D, Q, np.ascontiguousarray(Q.T), self.norms[chosen], *scalars
-        )
+        return Whitened(atoms, self.W, D, Q, np.ascontiguousarray(Q.T), self.norms[chosen], *scalars)
 
     def correlate(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return D Φᵀ WᵀWy of one signal, (m,)."""
