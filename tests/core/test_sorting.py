@@ -20,7 +20,20 @@ ROOT = Path(maxsparse.__file__).parent
 # operators of the compiler, or closures that the types of their arguments determine.
 SCALARS = {"sqrt", "log", "log1p", "log2", "exp", "abs", "tanh", "arccos", "conj", "degrees", "floor", "ceil", "rint"}
 SCALARS |= {"erfc", "isfinite", "lgamma", "float32", "float64", "int32", "int64", "uint64"}
-ARRAYS = {"empty", "zeros", "ones", "full", "max", "sum", "argmax", "all", "ascontiguousarray", "copy", "view"}
+ARRAYS = {
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "max",
+    "sum",
+    "argmax",
+    "all",
+    "ascontiguousarray",
+    "copy",
+    "view",
+    "reshape",
+}
 REVIEWED = SCALARS | ARRAYS | {"linalg.eigvalsh"}
 BUILTINS = {"range", "len", "abs", "int", "float", "bool", "min", "max"}
 
