@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shlex
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from machine import describe
 
 import maxsparse as ms
 from maxsparse import networks, training
@@ -30,6 +30,7 @@ from maxsparse.training.processes import Processes
 N, M = 20, 100
 WIDTHS = (100, 400, 1000)
 INFERENCE_BATCH = 4096
+INFERENCE_SIGNALS = 32_768  # of a call whose rate is measured: the first few find nothing of the network in the cache
 TRAINING_BATCHES = (training.PRESETS["modern"].batch_size, 1024)
 PHI = ms.dictionaries.decaying(N, M, rng=0)
 RESULTS = Path(__file__).parent / "results" / "networks.json"
@@ -83,11 +84,11 @@ def one_step(network: networks.SignalNetwork, batch: int) -> Callable[[], object
 
 def efficiency(clock: Clock, widths: Sequence[int], repeats: int) -> list[dict]:
     rows = []
-    _, Y = ms.signals.sample(PHI.astype(np.float32), INFERENCE_BATCH, sparsity=(1, 10), rng=0)
+    _, Y = ms.signals.sample(PHI.astype(np.float32), INFERENCE_SIGNALS, sparsity=(1, 10), rng=0)
     for width in widths:
         network = networks.build("residual", PHI, Y=Y, width=width, rng=0)
         flops = flops_per_signal(network)
-        inference = share(clock, flops * INFERENCE_BATCH, lambda: network.scores(Y), repeats)  # noqa: B023
+        inference = share(clock, flops * INFERENCE_SIGNALS, lambda: network.scores(Y), repeats)  # noqa: B023
         steps = {size: share(clock, 3 * flops * size, one_step(network, size), repeats) for size in TRAINING_BATCHES}
         rows.append({"width": width, "inference": inference, "training": steps})
         said = ", ".join(f"in batches of {size:,} {step['share']:.2f}" for size, step in steps.items())
@@ -146,8 +147,7 @@ def main() -> None:
             "data_microseconds_per_signal": data_making(clock),
             "seconds_per_signal": runtime_table(clock, 3),
             "paper_seconds_per_signal": PAPER_SECONDS,
-            "versions": {"maxsparse": ms.__version__, "torch": torch.__version__, "numpy": np.__version__},
-            "machine": platform.machine(),
+            **describe(("maxsparse", "torch", "numpy")),
             "load_average": os.getloadavg(),
             "command": shlex.join(["python", *sys.argv]),
         }

@@ -2,7 +2,7 @@
 Which places in the brain are active?
 =====================================
 
-64 electrodes on a sphere, 1,500 places on a cortex inside it, orientations free. Three places are active at the same
+64 electrodes on a sphere, 500 places on a cortex inside it, orientations free. Three places are active at the same
 time, with time courses that resemble each other; the noise level and the number of sources are not given. The head is
 made here; with your own recording ``evoked``, ``forward`` and ``noise_cov`` are the objects that you have from
 MNE-Python.
@@ -15,8 +15,8 @@ import numpy as np
 from maxsparse.fields import brain
 
 mne.set_log_level("ERROR")
-forward, noise_cov, info = brain.sphere_head(1500)
-truth = np.array([300, 420, 1100])
+forward, noise_cov, info = brain.sphere_head(500)
+truth = np.array([100, 140, 366])
 evoked = brain.simulate(forward, noise_cov, info, truth, snr_db=4, correlation=0.7, rng=2)
 
 found = brain.sparse_inverse(evoked, forward, noise_cov, return_as="all")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import copy_into, dot, times
+from maxsparse._core.linalg import copy_into, dot, first_largest, magnitude_bits, times
 from maxsparse._core.prepared import WideForm
 from maxsparse._core.threads import over_slices
 from maxsparse.solvers._contract import Batch
@@ -56,6 +56,7 @@ def large_omp(
     atoms = _atoms_of(batch)
     K = max(1, min(n, int(limits.max(initial=0))))
     error = ROUNDING * len(atoms.Phi) * float(np.finfo(batch.Y.dtype).eps) * _longest(atoms)
+    magnitude = magnitude_bits(batch.Y.dtype)
     size = int(np.clip(n * m // max(1, m + K * (n + K)), 1, MOST_ROWS))  # blocks take no more memory than Φ
     for first in range(0, N, size):
         rows = slice(first, first + size)
@@ -78,7 +79,7 @@ def large_omp(
                 V = times(V, atoms.W)  # Wᵀr, each row by the same operations in any batch
             alpha = np.empty((len(active), m), dtype)
             over_slices(_correlate, -(-m // COLUMNS), V, atoms, alpha)
-            over_slices(_grow_rows, len(active), atoms, V, alpha, active, error, state)
+            over_slices(_grow_rows, len(active), atoms, V, alpha, magnitude, active, error, state)
         over_slices(_solve_rows, B, state, batch.X[rows])
         spent[rows], done[rows] = state.found, small
 
@@ -116,6 +117,7 @@ def _grow_rows(
     atoms: Atoms,
     V: NDArray[Any],
     alpha: NDArray[Any],
+    magnitude: NDArray[Any],
     active: NDArray[Any],
     error: float,
     state: State,
@@ -130,7 +132,7 @@ def _grow_rows(
             alpha[position, state.chosen[i, l]] = 0.0
         within = error * np.sqrt(dot(V[position], V[position]))
         while True:
-            j = _largest(alpha[position], atoms, V[position], within, own)
+            j = _largest(alpha[position], magnitude, atoms, V[position], within, own)
             if alpha[position, j] == 0.0:
                 state.stuck[i] = True
                 break
@@ -179,9 +181,11 @@ def _take_off(r: NDArray[Any], q: NDArray[Any], share: float) -> None:
 
 
 @kernel()
-def _largest(alpha: NDArray[Any], atoms: Atoms, v: NDArray[Any], within: float, own: NDArray[Any]) -> int:
+def _largest(
+    alpha: NDArray[Any], magnitude: NDArray[Any], atoms: Atoms, v: NDArray[Any], within: float, own: NDArray[Any]
+) -> int:
     """Index of the largest |φᵀv|, the lowest among equals; `alpha` knows it up to `within`, and 0 excludes an atom."""
-    least = _highest(alpha) - within
+    least = abs(alpha[first_largest(alpha, magnitude)]) - within
     first, place, best = -1, -1, -1.0
     for j in range(alpha.shape[0]):
         if abs(alpha[j]) >= least and alpha[j] != 0.0:
@@ -202,15 +206,6 @@ def _correlation(atoms: Atoms, j: int, v: NDArray[Any], own: NDArray[Any]) -> An
     _look_up(atoms.Phi, j, own)
     product = abs(dot(own, v))
     return product * abs(atoms.D[j]) if atoms.D.shape[0] > 0 else product
-
-
-@kernel(fast=True)
-def _highest(alpha: NDArray[Any]) -> Any:
-    """Return the largest magnitude."""
-    best = alpha[0] * 0.0
-    for j in range(alpha.shape[0]):
-        best = max(best, abs(alpha[j]))
-    return best
 
 
 @kernel()

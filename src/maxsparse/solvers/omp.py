@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxsparse._core.compiled import kernel
-from maxsparse._core.linalg import cholesky_solve, copy_into, dot, residual_into, times
+from maxsparse._core.linalg import (
+    cholesky_solve,
+    copy_into,
+    dot,
+    first_largest,
+    magnitude_bits,
+    residual_into,
+    times,
+)
 from maxsparse._core.registry import SOLVERS
 from maxsparse._core.threads import over_slices
 from maxsparse._core.validation import check_number
@@ -21,6 +29,7 @@ from maxsparse.solvers._omp_products import omp_by_products
 __all__ = ["omp"]
 
 BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more than the sums written to it
+TOGETHER = 16  # most signals that a thread takes at a time: next to each other, so that threads share no cache lines
 
 
 @SOLVERS.register(
@@ -137,13 +146,16 @@ def omp(
             done[:] |= exact & (spent >= np.minimum(limits, most))
 
         def with_gram(batch: Batch, atoms: NDArray[np.int64]) -> None:
+            magnitude = magnitude_bits(batch.Y.dtype)
             for first in range(0, len(batch.Y), BLOCK):
                 rows = slice(first, first + BLOCK)
                 Y, X = batch.Y[rows], batch.X[rows]
                 alpha = times(Y, batch.Phi)
+                size = max(1, min(TOGETHER, len(Y) // 64))  # few signals are shared one by one
                 over_slices(
                     _omp_rows,
-                    len(Y),
+                    -(-len(Y) // size),
+                    size,
                     Y,
                     batch.atoms,
                     batch.form.gram,
@@ -152,6 +164,7 @@ def omp(
                     tol,
                     batch.floor,
                     most,
+                    magnitude,
                     X,
                     spent[rows],
                     done[rows],
@@ -168,6 +181,7 @@ def omp(
 def _omp_rows(
     piece: int,
     pieces: int,
+    size: int,
     Y: NDArray[Any],
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -176,6 +190,7 @@ def _omp_rows(
     tol: float,
     floor: float,
     most: int,
+    magnitude: NDArray[Any],
     X: NDArray[Any],
     spent: NDArray[Any],
     done: NDArray[Any],
@@ -187,15 +202,16 @@ def _omp_rows(
     c, x, r = np.empty(most, dtype=Y.dtype), np.empty(most, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
     alpha = np.empty(m, dtype=Y.dtype)
     chosen, refused = np.empty(most, dtype=np.int64), np.empty(m, dtype=np.int64)
-    for row in range(piece, N, pieces):
-        copy_into(alpha0[row], alpha)
-        count, met = _omp_one(
-            Y[row], atoms, G, alpha, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
-        )
-        X[row, :] = 0.0
-        for l in range(count):
-            X[row, chosen[l]] = x[l]
-        spent[row], done[row] = count, met
+    for first in range(piece * size, N, pieces * size):
+        for row in range(first, min(N, first + size)):
+            copy_into(alpha0[row], alpha)
+            count, met = _omp_one(
+                Y[row], atoms, G, alpha, magnitude, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
+            )
+            X[row, :] = 0.0
+            for l in range(count):
+                X[row, chosen[l]] = x[l]
+            spent[row], done[row] = count, met
 
 
 @kernel(fast=True)
@@ -204,6 +220,7 @@ def _omp_one(
     atoms: NDArray[Any],
     G: NDArray[Any],
     alpha: NDArray[Any],
+    magnitude: NDArray[Any],
     limit: int,
     tol: float,
     floor: float,
@@ -220,7 +237,7 @@ def _omp_one(
     goal2 = max(tol * tol * size2, floor * floor)
     r2, count, refusals, weakest, exact = size2, 0, 0, 1.0, False
     while r2 > goal2 and count < limit:
-        i = _argmax_magnitude(alpha)
+        i = first_largest(alpha, magnitude)
         if alpha[i] == 0.0:
             break
         rest = G[i, i]
@@ -251,19 +268,6 @@ def _omp_one(
     if not exact:
         _back_substitute(L, c, count, x)
     return count, r2 <= goal2
-
-
-@kernel(fast=True)
-def _argmax_magnitude(alpha: NDArray[Any]) -> int:
-    """Index of the largest magnitude, the lowest among equals: two vectorised loops, without a branch to predict."""
-    m = alpha.shape[0]
-    best = alpha[0] * 0.0
-    for j in range(m):
-        best = max(best, abs(alpha[j]))
-    first: int = m
-    for j in range(m):
-        first = min(first, j if abs(alpha[j]) >= best else m)
-    return first
 
 
 @kernel()
