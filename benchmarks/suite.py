@@ -3,7 +3,8 @@
     python benchmarks/suite.py --runs 10
 
 Every run has a seed of its own for the order of files and of the tests in them, and an empty folder for compiled code.
-Runs are added to those recorded: the same command resumes. Exit code 1 if a test failed.
+Runs are added to those recorded: the same command resumes. What pytest printed in a run that failed is kept beside the
+results, as .suite.SEED.log. Exit code 1 if a test failed.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ def run(seed: int, workers: int) -> dict[str, object]:
     lines = done.stdout.splitlines()
     counts = {kind.removesuffix("s"): int(number) for number, kind in COUNTS.findall(lines[-1] if lines else "")}
     failures = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    if done.returncode and not failures:
-        failures = (lines + done.stderr.splitlines())[-20:]
+    if done.returncode:
+        failures = failures or (lines + done.stderr.splitlines())[-20:]
+        RESULTS.with_name(f".suite.{seed}.log").write_text(done.stdout + done.stderr)
     return {
         "seed": seed,
         **{kind: counts.get(kind, 0) for kind in ("passed", "failed", "error", "skipped")},

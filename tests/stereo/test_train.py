@@ -139,6 +139,23 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, quick, capsys
     assert "m.safetensors' is finished; remove it to train again" in capsys.readouterr().err
 
 
+def test_a_wider_network_starts_as_the_same_function(tmp_path, quick):
+    start, _ = ReadingsTask(rng=0).batch(0, 2400, slice(0, 2400), torch.device("cpu"))
+    network = load_network(bundled_path())
+    wide = network.widened(80)
+    with torch.no_grad():
+        ours, theirs = network(start), wide(start)
+    for name in ("normals", "logits", "log_error"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        # Rounding errors grow in the few pixels that are balanced between two answers.
+        assert (torch.isclose(one, other, atol=1e-3).float().mean() > 0.97).item(), name
+    assert wide.rounds[0].again.weight[80 - 1].abs().max() > 0  # the new units learn
+    with pytest.raises(ValueError, match="width"):
+        network.widened(8)
+    train.main(tmp_path / "m.safetensors", steps=1, start_from=bundled_path(), width=80)
+    assert load_network(tmp_path / "m.safetensors").hyperparameters["width"] == 80
+
+
 def test_the_command_goes_on_from_given_weights(tmp_path, quick):
     output = tmp_path / "m.safetensors"
     train.main(output, steps=1, start_from=bundled_path())

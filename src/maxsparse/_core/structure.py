@@ -154,7 +154,7 @@ def check_structured(
     structure = Structure(
         (n, m),
         snapshots,
-        np.issubdtype(dtype, np.complexfloating),
+        dtype.kind == "c",
         check_flag(positive, "positive"),
         check_groups(groups, m),
     )

@@ -67,7 +67,7 @@ def check_array(array: Any, name: str, *, dimensions: tuple[int, ...] = (2,), co
             f"Complex data not supported: {name} is complex; stack real and imaginary parts, with "
             "maxsparse.complex_data.stack_dictionary for a dictionary and stack_signals for signals"
         )
-    if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
+    if matrix.dtype.kind not in "biufc":
         raise ValueError(f"{name} must hold numbers, got dtype {matrix.dtype}; convert it with {name}.astype(float)")
     if matrix.dtype not in (np.float32, np.float64, np.complex64, np.complex128):
         matrix = matrix.astype(np.complex128 if np.iscomplexobj(matrix) else np.float64)

@@ -7,6 +7,7 @@ rotating the camera about its axis changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from maxsparse._core.extras import needs
 
@@ -99,6 +100,29 @@ class ReadingNetwork(Network):
             check_integer(size, name, low=1, high=1024)
         self.state = state
         self.rounds = nn.ModuleList([_Round(width, state) for _ in range(rounds)])
+
+    def widened(self, width: int) -> ReadingNetwork:
+        """Return a network of a larger width that computes the same function, to train on.
+
+        The outputs of the new units have weight zero, their inputs are random.
+        """
+        old = self.hyperparameters["width"]
+        check_integer(width, "width", low=old)
+        wide = ReadingNetwork(**{**self.hyperparameters, "width": width})
+        repeats = {"look": 0, "context": 2, "gather": 3}  # how often a layer has all units among its inputs, else once
+        new: dict[str, Any] = dict(wide.named_modules())
+        with torch.no_grad():
+            for path, layer in self.named_modules():
+                if not isinstance(layer, nn.Linear):
+                    continue
+                target, count = new[path], repeats.get(path.rpartition(".")[2], 1)
+                rows, columns = layer.weight.shape
+                units = [torch.arange(old) + k * width for k in range(count)]
+                others = torch.arange(columns - count * old) + count * width
+                target.weight[:rows] = 0.0
+                target.weight[:rows, torch.cat([*units, others])] = layer.weight
+                target.bias[:rows] = layer.bias
+        return wide.train(self.training)
 
     def forward(self, start: Start) -> Refined:
         """Refine a first guess."""

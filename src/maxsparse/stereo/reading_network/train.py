@@ -195,10 +195,12 @@ def train_for_rig(
     return network
 
 
-def _new_network(seed: int) -> ReadingNetwork:
+def _new_network(seed: int, width: int | None = None, start: ReadingNetwork | None = None) -> ReadingNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ReadingNetwork()
+        if start is None:
+            return ReadingNetwork() if width is None else ReadingNetwork(width=width)
+        return start if width is None else start.widened(width)
 
 
 def main(
@@ -208,12 +210,15 @@ def main(
     start_from: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Weights to start from (.safetensors).")
     ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help="Units of a layer: 48 by default, or those of the weights to start from.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rigs and readings.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
 ) -> None:
     """Train on the CPU; resume if there is a checkpoint next to OUTPUT."""
     try:
-        network = _new_network(seed) if start_from is None else load_network(start_from)
+        network = _new_network(seed, width, None if start_from is None else load_network(start_from))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     task = ReadingsTask(rng=seed)
