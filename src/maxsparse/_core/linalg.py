@@ -20,6 +20,7 @@ DEPENDENT = 1e-13  # share of an atom's squared norm below which its remainder i
 COLUMN_TILE = 32  # columns of Φ handled together
 LEAST_ROWS, MOST_ROWS = 32, 256
 ALONE = 2**20  # multiplications that take less time than to wake up a thread
+NEAR = 2**15  # bytes of a matrix that stays in the first-level cache
 
 
 @kernel()
@@ -86,10 +87,11 @@ def times(Y: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     N = Y.shape[0]
     out = np.empty((N, matrix.shape[1]), dtype=Y.dtype)
     size = min(MOST_ROWS, max(LEAST_ROWS, N // 16))  # large blocks copy the matrix less often, small ones share work
+    product = _times_near_rows if matrix.nbytes <= NEAR else _times_rows
     if N * matrix.size <= ALONE:
-        _times_rows(0, 1, Y, matrix, size, out)
+        product(0, 1, Y, matrix, size, out)
     else:
-        over_slices(_times_rows, -(-N // size), Y, matrix, size, out)
+        over_slices(product, -(-N // size), Y, matrix, size, out)
     return out
 
 
@@ -100,6 +102,17 @@ def _interleaved(matrix: NDArray[Any]) -> NDArray[Any]:
     real[:, 0, :, 0] = real[:, 1, :, 1] = matrix.real
     real[:, 0, :, 1], real[:, 1, :, 0] = matrix.imag, -matrix.imag
     return real.reshape(2 * n, 2 * m)
+
+
+@kernel()
+def _times_near_rows(
+    piece: int, pieces: int, Y: NDArray[Any], matrix: NDArray[Any], size: int, out: NDArray[Any]
+) -> None:
+    """Do what `_times_rows` does for a matrix that is at hand: one row after the other, without copies."""
+    N = Y.shape[0]
+    for first in range(piece * size, N, pieces * size):
+        for row in range(first, min(N, first + size)):
+            axpy_rows(Y[row], matrix, 0, matrix.shape[1], out[row])
 
 
 @kernel()
