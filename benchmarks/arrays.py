@@ -16,9 +16,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import describe
 
 from maxsparse.fields import arrays
 
+PACKAGES = ("maxsparse", "numpy", "numba")
 RESULTS = Path(__file__).parent / "results" / "arrays.json"
 ARRAY, SEED = arrays.linear(16), 20_261_117
 MORE = 5  # times as many scenes for the error next to the bound
@@ -111,6 +113,7 @@ def main():
             shares = {name: round(m["resolved"], 2) for name, m in row["methods"].items()}
             own = row["methods"]["number given"]
             print(row["cell"], shares, round(own["ratio"], 3), "±", round(own["ratio error"], 3), flush=True)
+        results["run"] = describe(PACKAGES)  # the last one
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from machine import describe
 
 import maxsparse as ms
 
@@ -133,6 +134,7 @@ def main():
         figures["stream"] = stream(options.folder, options.signals)
     else:
         figures["cost"] = cost(options.signals)
+    figures[options.part]["run"] = describe(("maxsparse", "numpy", "numba", "zarr"))
     options.results.write_text(json.dumps(figures, indent=1) + "\n")
     print(json.dumps(figures[options.part], indent=1))
 

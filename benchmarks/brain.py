@@ -29,10 +29,12 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = os.environ[
 
 import mne
 import numpy as np
+from machine import describe
 from scipy.optimize import linear_sum_assignment
 
 from maxsparse.fields import brain
 
+PACKAGES = ("maxsparse", "numpy", "numba", "mne")
 RESULTS = Path(__file__).parent / "results" / "brain.json"
 DATA = Path(os.environ.get("MAXSPARSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CELLS = [
@@ -190,6 +192,7 @@ def main():
             if all(old[key] == row[key] for key in row if key != "methods"):
                 row["methods"] = old["methods"] | row["methods"]
         results[part] = rows
+        results["run"] = describe(PACKAGES)  # the last one
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

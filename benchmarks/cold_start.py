@@ -12,15 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
+from machine import describe
 from numba.core import event as events
 from numba.core.event import Event, Listener
 
@@ -39,12 +38,7 @@ def main() -> None:
     if given.one:
         print(json.dumps(measure(given.one)))
         return
-    facts = {
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "versions": {name: version(name) for name in ("numpy", "numba", "llvmlite")},
-    }
+    facts = describe(("maxsparse", "numpy", "numba", "llvmlite"))
     found: dict[str, object] = {"machine": facts, "calls": {}}
     trees = {"now": SOURCE} | ({"before": given.before} if given.before else {})
     for name in given.calls.split(","):

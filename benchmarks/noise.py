@@ -22,9 +22,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from machine import describe
 
 import maxsparse as ms
 
+PACKAGES = ("maxsparse", "numpy", "numba")
 RESULTS = Path(__file__).parent / "results" / "noise.json"
 GRID_RESULTS = Path(__file__).parent / "results" / "noise_grid.json"
 # kind, n, m, d, SNR in dB
@@ -265,6 +267,7 @@ def main():
     if arguments.only:
         return
     entry = {"maxsparse": ms.__version__, "numpy": np.__version__, "signals": arguments.signals, "rows": rows}
+    entry["run"] = describe(PACKAGES)
     if arguments.part == "grid":
         GRID_RESULTS.write_text(json.dumps(entry, indent=1) + "\n")
         return

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import describe
 
 import maxsparse as ms
 
@@ -39,7 +40,7 @@ def main() -> None:
                 rows.append(row | {"cpu ms, median": round(middle, 2), "cpu ms, tenth percentile": round(low, 2)})
                 print(rows[-1], flush=True)
     command = f"python benchmarks/single_call.py --signals {given.signals}"
-    facts = {"command": command, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    facts = {"command": command, "load": round(os.getloadavg()[0], 1), **describe(("maxsparse", "numpy", "numba"))}
     given.out.write_text(json.dumps(facts | {"rows": rows}, indent=1) + "\n")
 
 

@@ -16,10 +16,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from machine import describe
 
 import maxsparse as ms
 from maxsparse.fields import spectra
 
+PACKAGES = ("maxsparse", "numpy", "numba", "scipy")
 RESULTS = Path(__file__).parent / "results" / "spectra.json"
 DATA = Path(os.environ.get("MAXSPARSE_DATA", "")) / "usgs_1995.npz"
 SEED = 20_261_117
@@ -113,6 +115,7 @@ def main():
             extra["errors"] = [round(row["error"], 3) for row in rows[-1]["methods"].values()]
             print(part, len(plan[0]), *plan[1:], shares, extra, flush=True)
             results[part] = rows + before[len(rows) :]  # what was measured before stays until it is measured again
+            results["run"] = describe(PACKAGES)  # the last one
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe
 from rpca import rpca_normals
 
 import maxsparse
@@ -405,7 +405,7 @@ def main() -> None:
             print(f"{name}: the photographs are not here, figures stay as they are; set MAXSPARSE_DATA")
             continue
         results[name] = real(given.methods) if name == "real" else parts[name]()
-        results["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
+        results["machine"] = describe(("maxsparse", "numpy", "numba", "torch"))
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

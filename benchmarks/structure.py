@@ -23,10 +23,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import describe
 from scipy.optimize import nnls
 
 import maxsparse as ms
 
+PACKAGES = ("maxsparse", "numpy", "numba", "scipy")
 RESULTS = Path(__file__).parent / "results" / "structure.json"
 SENSORS, GRID = 16, np.arange(-90.0, 90.0)
 
@@ -399,7 +401,8 @@ def main():
     }
     figures = parts[arguments.part]()
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    stored[arguments.part] = {"command": f"python benchmarks/structure.py {arguments.part}", **figures}
+    command = f"python benchmarks/structure.py {arguments.part}"
+    stored[arguments.part] = {"command": command, **figures, "run": describe(PACKAGES)}
     RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
 
 
