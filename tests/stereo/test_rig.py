@@ -56,9 +56,9 @@ def test_training_for_given_lights_learns_and_a_seed_fixes_it(monkeypatch):
 def test_every_step_uses_the_lights_that_were_given(monkeypatch):
     used = []
 
-    def watched(lights, count, generator):
+    def watched(lights, count, generator, **options):
         used.append(lights.numpy())
-        return sample_readings(lights, count, generator)
+        return sample_readings(lights, count, generator, **options)
 
     monkeypatch.setattr(training, "sample_readings", watched)
     train_for_rig(steps=2, network=ReadingNetwork(rounds=1, width=8, state=2), lights=2 * LIGHTS)

@@ -13,6 +13,7 @@ from maxsparse import networks, stereo, training
 from maxsparse.stereo.reading_network import train
 from maxsparse.stereo.reading_network.model import ReadingNetwork
 from maxsparse.stereo.reading_network.store import bundled_path, load_network, load_weights
+from maxsparse.stereo.reading_network.synthesis import sample_readings
 from maxsparse.stereo.reading_network.train import SETTINGS, ReadingsTask
 from maxsparse.training import checkpoint_path, loop
 
@@ -33,6 +34,20 @@ def test_a_batch_is_a_function_of_seed_and_number():
     start, _ = ReadingsTask(LIGHTS, rng=0).batch(5, 600, whole, CPU)
     np.testing.assert_allclose(start.lights, LIGHTS, atol=1e-6)
     assert start.values.shape == (66, 9)
+
+
+def test_detailed_readings_are_others_of_the_same_points():
+    whole, generators = slice(0, 6000), [torch.Generator().manual_seed(3) for _ in range(2)]
+    plain, detailed = (
+        sample_readings(torch.from_numpy(LIGHTS).float(), 500, generator, detailed=flag)
+        for generator, flag in zip(generators, (False, True), strict=True)
+    )
+    assert torch.equal(plain.normals, detailed.normals)
+    assert not torch.equal(plain.values, detailed.values)
+    assert torch.isfinite(detailed.values).all()
+    assert (detailed.values >= 0).all()
+    batches = [ReadingsTask(rng=0, detailed=flag).batch(5, 6000, whole, CPU)[1] for flag in (False, True)]
+    assert not torch.equal(batches[0].values, batches[1].values)
 
 
 def test_processes_share_a_batch():
