@@ -30,7 +30,7 @@ from maxsparse.training.processes import Processes
 N, M = 20, 100
 WIDTHS = (100, 400, 1000)
 INFERENCE_BATCH = 4096
-INFERENCE_SIGNALS = 32_768  # of a call whose rate is measured: the first few find nothing of the network in the cache
+INFERENCE_SIGNALS = 32_768  # of a call whose rate is measured: one of a few thousand is slower right after other work
 TRAINING_BATCHES = (training.PRESETS["modern"].batch_size, 1024)
 PHI = ms.dictionaries.decaying(N, M, rng=0)
 RESULTS = Path(__file__).parent / "results" / "networks.json"

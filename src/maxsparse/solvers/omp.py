@@ -29,7 +29,6 @@ from maxsparse.solvers._omp_products import omp_by_products
 __all__ = ["omp"]
 
 BLOCK = 4096  # signals whose Φᵀy is kept at a time: new memory costs more than the sums written to it
-TOGETHER = 16  # most signals that a thread takes at a time: next to each other, so that threads share no cache lines
 
 
 @SOLVERS.register(
@@ -151,11 +150,9 @@ def omp(
                 rows = slice(first, first + BLOCK)
                 Y, X = batch.Y[rows], batch.X[rows]
                 alpha = times(Y, batch.Phi)
-                size = max(1, min(TOGETHER, len(Y) // 64))  # few signals are shared one by one
                 over_slices(
                     _omp_rows,
-                    -(-len(Y) // size),
-                    size,
+                    len(Y),
                     Y,
                     batch.atoms,
                     batch.form.gram,
@@ -181,7 +178,6 @@ def omp(
 def _omp_rows(
     piece: int,
     pieces: int,
-    size: int,
     Y: NDArray[Any],
     atoms: NDArray[Any],
     G: NDArray[Any],
@@ -202,16 +198,15 @@ def _omp_rows(
     c, x, r = np.empty(most, dtype=Y.dtype), np.empty(most, dtype=Y.dtype), np.empty(n, dtype=Y.dtype)
     alpha = np.empty(m, dtype=Y.dtype)
     chosen, refused = np.empty(most, dtype=np.int64), np.empty(m, dtype=np.int64)
-    for first in range(piece * size, N, pieces * size):
-        for row in range(first, min(N, first + size)):
-            copy_into(alpha0[row], alpha)
-            count, met = _omp_one(
-                Y[row], atoms, G, alpha, magnitude, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
-            )
-            X[row, :] = 0.0
-            for l in range(count):
-                X[row, chosen[l]] = x[l]
-            spent[row], done[row] = count, met
+    for row in range(piece, N, pieces):
+        copy_into(alpha0[row], alpha)
+        count, met = _omp_one(
+            Y[row], atoms, G, alpha, magnitude, min(limits[row], most), tol, floor, W, L, c, x, r, chosen, refused
+        )
+        X[row, :] = 0.0
+        for l in range(count):
+            X[row, chosen[l]] = x[l]
+        spent[row], done[row] = count, met
 
 
 @kernel(fast=True)

@@ -19,7 +19,7 @@ from maxsparse._core.validation import check_integer
 
 __all__ = ["Processes", "ReproducibilityWarning", "pick_device", "share"]
 
-LEAVING_SECONDS = 60  # that a process waits for the others before it leaves; those that have ended are noticed at once
+LEAVING_SECONDS = 5  # that a process waits for the others before it leaves
 
 
 class ReproducibilityWarning(UserWarning):
