@@ -439,11 +439,16 @@ def test_a_validation_that_fails_ends_the_run():
 def test_processes_agree(tmp_path):
     """Any process may ask for an end; a validation that fails in the first one ends all; the value is the first's.
 
-    They meet three times, as those of a script that trains one network after the other.
+    They meet three times, as those of a script that trains one network after the other. They leave no threads behind,
+    which the end of the interpreter could catch at work.
     """
     code = tmp_path / "run.py"
     code.write_text(
-        "import math, os, signal\n"
+        "import atexit, math, os, pathlib, signal\n"
+        "@atexit.register\n"
+        "def threads():\n"
+        "    names = [name.read_text() for name in pathlib.Path('/proc/self/task').glob('*/comm')]\n"
+        "    print('still running:', [name for name in names if 'gloo' in name])\n"
         "from maxsparse import dictionaries, networks, training\n"
         "from maxsparse.training.processes import Processes\n"
         "rank = int(os.environ['RANK'])\n"
@@ -475,6 +480,7 @@ def test_processes_agree(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("still running: []") == 2
 
 
 def test_training_outside_the_main_thread():

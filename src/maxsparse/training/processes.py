@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import gc
+import importlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -71,6 +73,8 @@ class Processes:
                 picked = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
                 torch.cuda.set_device(picked)
             if not distributed.is_initialized():
+                # Default arguments in this module hold the group that exists when it is imported, and DDP imports it.
+                importlib.import_module("torch.distributed.nn.functional")
                 distributed.init_process_group("nccl" if picked.type == "cuda" else "gloo")
                 atexit.register(_part)
             yield cls(picked, distributed.get_rank(), distributed.get_world_size())
@@ -147,12 +151,17 @@ def share(made: int, size: int, rows: slice) -> slice:
 
 
 def _part() -> None:
-    """Leave the process group, if the caller has not done so; together, or threads of the others would end abruptly."""
+    """Leave the process group, if the caller has not done so; together, or threads of the others would end abruptly.
+
+    The threads of gloo end when nothing refers to the group any more. They must not outlive the interpreter: one that
+    still holds a tensor would abort the process.
+    """
     if distributed.is_initialized() and distributed.get_backend() == "gloo":
         with suppress(RuntimeError):  # another process has ended already
             distributed.monitored_barrier(timeout=timedelta(seconds=LEAVING_SECONDS))
     if distributed.is_initialized():
         distributed.destroy_process_group()
+    gc.collect()
 
 
 @contextmanager
