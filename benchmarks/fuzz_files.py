@@ -138,13 +138,13 @@ def _photographs(folder, rng, add):
 
     from maxsparse.stereo.images import read_image
     from maxsparse.stereo.readers import photographs, read_lights
-    from maxsparse.stereo.reading_network.store import bundled_path, load_weights
+    from maxsparse.stereo.reading_network.store import bundled_paths, load_weights
 
     np.savetxt(folder / "lights.txt", ms.stereo.hemisphere_lights(6, rng=0))
     add("lights.txt", read_lights)
     (folder / "filenames.txt").write_text("001.png\n002.png\n")
     add("filenames.txt", lambda path: _inside(photographs(path.parent), path.parent))
-    (folder / "stereo.safetensors").write_bytes(bundled_path().read_bytes())
+    (folder / "stereo.safetensors").write_bytes(bundled_paths()[0].read_bytes())
     add("stereo.safetensors", load_weights)
     picture = rng.integers(0, 255, (9, 7, 3)).astype(np.uint8)
     for name in ("a.png", "a.jpg", "a.bmp", "a.tiff", "a.hdr", "a.pfm"):

@@ -476,20 +476,6 @@ def stereo_objects(results: dict[str, Any]) -> str:
     return f"{table(['', *methods], rows)}\n\n{about}"
 
 
-def reading_network(results: dict[str, Any]) -> str:
-    """Return the errors of the bundled network and of the wider one."""
-    degrees = results["degrees"]
-    cells = [(scene, q) for scene, row in degrees["bundled"].items() for q in row if q.endswith("lights")]
-    rows = [[f"{scene}, {q}", *(f"{row[scene][q]:.2f}" for row in degrees.values())] for scene, q in cells]
-    seconds = [sum(figures.get("cpu s", 0.0) for figures in row.values()) for row in degrees.values()]
-    about = (
-        "Mean angular error of `auto` in degrees: objects of DiLiGenT, 10 lights as the mean of ten draws; and Oren "
-        "and Nayar's rough material with a highlight, pixel by pixel. With 96 lights the wide network takes "
-        f"{seconds[1] / seconds[0]:.1f} times as long. `{results['command']}`."
-    )
-    return f"{table(['', *degrees], rows)}\n\n{about}"
-
-
 def stereo_unknown(results: dict[str, Any]) -> str:
     """Return the errors where lights are estimated from the photographs."""
     part = results["unknown"]
@@ -674,7 +660,6 @@ BENCHMARK_BLOCKS = {
     "presets": ("presets.json", recipes),
     "stereo-accuracy": ("stereo.json", stereo),
     "stereo-objects": ("stereo_objects.json", stereo_objects),
-    "stereo-wide": ("reading_network.json", reading_network),
     "stereo-rig": ("stereo.json", stereo_rig),
     "stereo-unknown": ("stereo.json", stereo_unknown),
 }

@@ -1,5 +1,6 @@
 """The network of ``auto``: where it starts, what leaves it unchanged, and its file."""
 
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,10 +11,17 @@ import torch
 
 from maxsparse import networks, stereo
 from maxsparse.metrics import angular_error
-from maxsparse.stereo.reading_network.forward import refine
+from maxsparse.stereo.methods.auto import auto
+from maxsparse.stereo.reading_network.forward import Answer, average, refine
 from maxsparse.stereo.reading_network.model import ReadingNetwork
 from maxsparse.stereo.reading_network.start import first_guess
-from maxsparse.stereo.reading_network.store import bundled_path, load_network, load_weights, save_network
+from maxsparse.stereo.reading_network.store import (
+    bundled_paths,
+    bundled_weights,
+    load_network,
+    load_weights,
+    save_network,
+)
 from maxsparse.stereo.reading_network.synthesis import sample_lights, sample_readings
 
 LIGHTS = stereo.hemisphere_lights(18, rng=5)
@@ -93,6 +101,24 @@ def test_the_compiled_network_is_the_torch_one(stirred, tmp_path, q):
     np.testing.assert_allclose(answer.albedo[fitted], expected.albedo.numpy()[fitted], rtol=1e-2)
 
 
+def test_answers_are_averaged_by_the_errors_that_the_networks_expect():
+    one = np.float32
+    sure = Answer(
+        np.array([[0, 0, 1]], one), np.array([0.5], one), np.full((1, 4), 2, one), np.log(np.array([0.1], one))
+    )
+    unsure = Answer(
+        np.array([[0, 0.6, 0.8]], one), np.array([1.0], one), np.zeros((1, 4), one), sure.log_error + np.log(one(3))
+    )
+    assert average([sure]) is sure
+    both = average([sure, unsure])
+    np.testing.assert_allclose(both.normals[0], np.array([0, 0.06, 0.98]) / np.hypot(0.06, 0.98), rtol=1e-6)
+    np.testing.assert_allclose(both.albedo, 0.9 * 0.5 + 0.1 * 1.0, rtol=1e-6)
+    np.testing.assert_allclose(both.logits, 1.0)
+    np.testing.assert_allclose(np.exp(both.log_error), 0.1 * np.sqrt(3), rtol=1e-6)
+    for name, value in vars(both).items():
+        assert value.dtype == getattr(sure, name).dtype, name
+
+
 def test_auto_needs_no_torch():
     code = (
         "import sys, numpy as np; from maxsparse import stereo; L = stereo.hemisphere_lights(8, rng=0);"
@@ -156,10 +182,10 @@ def test_weights_that_compiled_code_could_not_bear_are_refused(stirred, tmp_path
 
     tensors = {name: value.clone() for name, value in stirred.state_dict().items()}
     if damage == "shape":
-        tensors["rounds.1.again.weight"] = torch.zeros(48, 47)
+        tensors["rounds.1.again.weight"] = torch.zeros(64, 63)
     else:
         tensors["rounds.2.correct.bias"][1] = torch.nan
-    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "48", "state": "12"}
+    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "64", "state": "12"}
     save_file(tensors, tmp_path / "n.safetensors", metadata=sizes)
     message = "again.weight has shape" if damage == "shape" else "correct.bias has NaN"
     with pytest.raises(ValueError, match=message):
@@ -169,7 +195,7 @@ def test_weights_that_compiled_code_could_not_bear_are_refused(stirred, tmp_path
 def test_a_file_from_before_there_were_model_files_is_read(stirred, tmp_path):
     from safetensors.torch import save_file
 
-    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "48", "state": "12"}
+    sizes = {"format": "maxsparse-reading-network-1", "rounds": "3", "width": "64", "state": "12"}
     save_file(stirred.state_dict(), tmp_path / "old.safetensors", metadata=sizes)
     save_network(stirred, tmp_path / "new.safetensors")
     old, new = (load_weights(tmp_path / f"{name}.safetensors") for name in ("old", "new"))
@@ -201,12 +227,22 @@ def rough_and_glossy(count, lights, seed):
     return np.maximum(o + 0.003 * rng.standard_normal(o.shape), 0), n
 
 
-def test_the_bundled_network_beats_consensus_on_a_glossy_material_it_has_not_seen():
-    if not bundled_path().is_file():
+def test_the_bundled_networks_beat_consensus_on_a_glossy_material_it_has_not_seen():
+    if not bundled_paths():
         pytest.skip("no network is bundled; auto is consensus")
-    network = load_network(bundled_path())
-    for q in (10, 40):
+    for path, q in itertools.product(bundled_paths(), (10, 40)):
+        network = load_network(path)
         lights = stereo.hemisphere_lights(q, rng=q)
         readings, n = rough_and_glossy(1500, lights, seed=77)
         refined, guess = run(network, readings, lights)
         assert angular_error(refined.normals.numpy(), n).mean() < 0.8 * angular_error(guess.normals, n).mean()
+
+
+def test_auto_averages_the_bundled_networks():
+    readings = rough_and_glossy(300, LIGHTS, seed=78)[0]
+    start, _ = first_guess(readings, LIGHTS)
+    answers = [refine(start, weights) for weights in bundled_weights()]
+    assert len(answers) == 2
+    fits = [auto(readings, LIGHTS, model=path) for path in (None, *bundled_paths())]
+    np.testing.assert_array_equal(fits[0].inliers, (average(answers).logits > 0) & (start.lit > 0))
+    assert not any(np.array_equal(fits[0].normals, fit.normals) for fit in fits[1:])

@@ -84,7 +84,7 @@ def test_another_rig_another_length_and_other_bundled_weights_are_other_files(ca
     monkeypatch.setattr(rig, "tune", lambda lights, path, **options: made.append(path))
     for lights, minutes in ((LIGHTS, 1.0), (LIGHTS, 2.0), (LIGHTS[:8], 1.0)):
         rig.tuned_path(lights, minutes)
-    monkeypatch.setattr(rig, "_bundled_digest", lambda: "other")
+    monkeypatch.setattr(rig, "bundled_digest", lambda: "other")
     rig.tuned_path(LIGHTS, 1.0)
     assert len(set(made)) == 4
 

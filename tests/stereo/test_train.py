@@ -12,8 +12,7 @@ import typer
 from maxsparse import networks, stereo, training
 from maxsparse.stereo.reading_network import train
 from maxsparse.stereo.reading_network.model import ReadingNetwork
-from maxsparse.stereo.reading_network.store import bundled_path, load_network, load_weights
-from maxsparse.stereo.reading_network.synthesis import sample_readings
+from maxsparse.stereo.reading_network.store import bundled_paths, load_network, load_weights
 from maxsparse.stereo.reading_network.train import SETTINGS, ReadingsTask
 from maxsparse.training import checkpoint_path, loop
 
@@ -34,20 +33,6 @@ def test_a_batch_is_a_function_of_seed_and_number():
     start, _ = ReadingsTask(LIGHTS, rng=0).batch(5, 600, whole, CPU)
     np.testing.assert_allclose(start.lights, LIGHTS, atol=1e-6)
     assert start.values.shape == (66, 9)
-
-
-def test_detailed_readings_are_others_of_the_same_points():
-    whole, generators = slice(0, 6000), [torch.Generator().manual_seed(3) for _ in range(2)]
-    plain, detailed = (
-        sample_readings(torch.from_numpy(LIGHTS).float(), 500, generator, detailed=flag)
-        for generator, flag in zip(generators, (False, True), strict=True)
-    )
-    assert torch.equal(plain.normals, detailed.normals)
-    assert not torch.equal(plain.values, detailed.values)
-    assert torch.isfinite(detailed.values).all()
-    assert (detailed.values >= 0).all()
-    batches = [ReadingsTask(rng=0, detailed=flag).batch(5, 6000, whole, CPU)[1] for flag in (False, True)]
-    assert not torch.equal(batches[0].values, batches[1].values)
 
 
 def test_processes_share_a_batch():
@@ -134,7 +119,9 @@ def test_a_killed_command_goes_on_to_the_same_bits(tmp_path, monkeypatch, quick,
     model, loaded = networks.load(output), load_network(output)
     assert model.about["report"]["batches"] == 12
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in model.network.state_dict().items())
-    assert [array.shape for array in load_weights(output)] == [array.shape for array in load_weights(bundled_path())]
+    assert [array.shape for array in load_weights(output)] == [
+        array.shape for array in load_weights(bundled_paths()[0])
+    ]
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, quick, capsys):
@@ -156,7 +143,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, quick, capsys
 
 def test_a_wider_network_starts_as_the_same_function(tmp_path, quick):
     start, _ = ReadingsTask(rng=0).batch(0, 2400, slice(0, 2400), torch.device("cpu"))
-    network = load_network(bundled_path())
+    network = load_network(bundled_paths()[0])
     wide = network.widened(80)
     with torch.no_grad():
         ours, theirs = network(start), wide(start)
@@ -167,14 +154,14 @@ def test_a_wider_network_starts_as_the_same_function(tmp_path, quick):
     assert wide.rounds[0].again.weight[80 - 1].abs().max() > 0  # the new units learn
     with pytest.raises(ValueError, match="width"):
         network.widened(8)
-    train.main(tmp_path / "m.safetensors", steps=1, start_from=bundled_path(), width=80)
+    train.main(tmp_path / "m.safetensors", steps=1, start_from=bundled_paths()[0], width=80)
     assert load_network(tmp_path / "m.safetensors").hyperparameters["width"] == 80
 
 
 def test_the_command_goes_on_from_given_weights(tmp_path, quick):
     output = tmp_path / "m.safetensors"
-    train.main(output, steps=1, start_from=bundled_path())
-    for ours, bundled in zip(load_weights(output), load_weights(bundled_path()), strict=True):
+    train.main(output, steps=1, start_from=bundled_paths()[0])
+    for ours, bundled in zip(load_weights(output), load_weights(bundled_paths()[0]), strict=True):
         np.testing.assert_allclose(ours, bundled, atol=1e-4)
     output.write_bytes(b"no weights")
     with pytest.raises(typer.BadParameter, match="cannot read"):

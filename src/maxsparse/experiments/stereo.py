@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from maxsparse.experiments.stereo_maps import WORST, draw_maps, packed, packed_n
 from maxsparse.experiments.stereo_rigs import COMPUTED, photographs, timed, trained_network
 from maxsparse.experiments.stereo_verdicts import judge
 from maxsparse.stereo.methods import METHODS
-from maxsparse.stereo.reading_network.store import bundled_path
+from maxsparse.stereo.reading_network.store import bundled_digest
 
 if TYPE_CHECKING:
     from maxsparse.stereo import Scene
@@ -121,8 +120,8 @@ class Stereo(Experiment):
 
     def depends(self, task: dict[str, Any]) -> list[str]:
         """Return the hash of the weights of ``auto``, on which its results depend."""
-        uses = task.get("method") == "auto" and bundled_path().is_file()
-        return [hashlib.sha256(bundled_path().read_bytes()).hexdigest()[:16]] if uses else []
+        digest = bundled_digest() if task.get("method") == "auto" else ""
+        return [digest[:16]] if digest else []
 
     def tasks(self, settings: dict[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
         """List every method on every draw. Consecutive tasks are different draws: two processes then render two."""

@@ -1,4 +1,4 @@
-"""The default method: consensus on lit readings, refined by a network trained on realistic outliers."""
+"""The default method: consensus on lit readings, refined by networks trained on realistic outliers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maxsparse._core.registry import STEREO
 from maxsparse._core.validation import FloatArray
 from maxsparse.stereo.fitting.fit import Fit
 from maxsparse.stereo.fitting.redescending import Refit, redescending
-from maxsparse.stereo.reading_network.forward import refine
+from maxsparse.stereo.reading_network.forward import average, refine
 from maxsparse.stereo.reading_network.rig import tuned_path
 from maxsparse.stereo.reading_network.start import first_guess
 from maxsparse.stereo.reading_network.store import bundled_weights, read_once
@@ -36,7 +36,7 @@ def auto(
     model: str | os.PathLike[str] | None = None,
     minutes: float | None = None,
 ) -> Fit:
-    """Fit by consensus, reweight the readings with a network, and blend with a robust refit.
+    """Fit by consensus, reweight the readings with networks, and blend with a robust refit.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def auto(
     lights : ndarray of shape (q, 3)
     model : path or None, default=None
         File of the network's weights, from ``python -m maxsparse.stereo.reading_network.train`` or from
-        :func:`maxsparse.stereo.reading_network.store.save_network`. None uses the bundled ones, which work for every
-        rig, unless `minutes` is given.
+        :func:`maxsparse.stereo.reading_network.store.save_network`. None uses the two bundled networks, which work
+        for every rig, unless `minutes` is given.
     minutes : float or None, default=None
-        Time to fine-tune the bundled network to these lights, once per rig and training time; it is stored in the cache
-        folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows the progress.
-        None does not fine-tune.
+        Time to fine-tune the larger bundled network to these lights, once per rig and training time; it is stored in
+        the cache folder (the environment variable MAXSPARSE_CACHE, else ``~/.cache/maxsparse``). A terminal shows the
+        progress. None does not fine-tune.
 
     Returns
     -------
@@ -61,18 +61,18 @@ def auto(
     See Also
     --------
     maxsparse.stereo.reading_network.model.ReadingNetwork : The network.
-    maxsparse.stereo.fitting.consensus.consensus : The first fit, and the result if no network is bundled.
+    maxsparse.stereo.fitting.consensus.consensus : The first fit.
     maxsparse.stereo.fitting.redescending.redescending : The refit.
     maxsparse.stereo.fitting.neighbours.decide : Decides where the two disagree.
     """
     if model is not None and minutes is not None:
         raise ValueError("give either model or minutes: a network from a file is not fine-tuned")
     path = tuned_path(lights, minutes) if minutes is not None else model
-    weights = bundled_weights() if path is None else read_once(path)
+    networks = bundled_weights() if path is None else [read_once(path)]
     start, guess = first_guess(np.asarray(readings, dtype=np.float64), lights)
-    if weights is None:
+    if not networks:
         return guess
-    answer = refine(start, weights)
+    answer = average([refine(start, weights) for weights in networks])
     lit = start.lit > 0
     refit = redescending(np.maximum(readings, 0.0), lights, lit, guess)
     known = guess.albedo > 0

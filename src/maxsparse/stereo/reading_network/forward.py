@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from maxsparse.stereo.reading_network.kernels import (
 )
 from maxsparse.stereo.reading_network.start import Start
 
-__all__ = ["Answer", "refine", "weights_of"]
+__all__ = ["Answer", "average", "refine", "weights_of"]
 
 N_OUT = 5  # normal, albedo, logarithm of the expected error
 
@@ -98,6 +98,21 @@ def refine(start: Start, weights: tuple[NDArray[np.float32], ...]) -> Answer:
     pixels = Pixels(readings, start.lit, guess, start.logits.copy(), out)
     over_slices(_refine_rows, B, pixels, Lights(start.lights, half), weights)
     return Answer(out[:, :3], out[:, 3] * start.scale[:, 0], pixels.logits, out[:, 4])
+
+
+def average(answers: Sequence[Answer]) -> Answer:
+    """Average the answers of networks for the same pixels, by the inverse squares of the errors that each expects."""
+    if len(answers) == 1:
+        return answers[0]
+    precision = np.stack([np.exp(-2.0 * answer.log_error) for answer in answers])
+    share = precision / precision.sum(axis=0)  # (K, B)
+    normals = (share[:, :, None] * np.stack([answer.normals for answer in answers])).sum(axis=0)
+    return Answer(
+        normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), np.float32(1e-6)),
+        (share * np.stack([answer.albedo for answer in answers])).sum(axis=0),
+        np.stack([answer.logits for answer in answers]).mean(axis=0),
+        np.stack([answer.log_error for answer in answers]).mean(axis=0),
+    )
 
 
 @kernel()

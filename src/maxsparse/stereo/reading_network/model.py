@@ -89,12 +89,12 @@ class ReadingNetwork(Network):
     Parameters
     ----------
     rounds : int, default=3
-    width : int, default=48
+    width : int, default=64
     state : int, default=12
         Numbers a reading carries from round to round.
     """
 
-    def __init__(self, rounds: int = 3, width: int = 48, state: int = 12) -> None:
+    def __init__(self, rounds: int = 3, width: int = 64, state: int = 12) -> None:
         super().__init__(rounds=rounds, width=width, state=state)
         for name, size in self.hyperparameters.items():
             check_integer(size, name, low=1, high=1024)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
 from pathlib import Path
 
 from maxsparse._core.validation import FloatArray, check_number
-from maxsparse.stereo.reading_network.store import bundled_path
+from maxsparse.stereo.reading_network.store import bundled_digest, bundled_paths
 from maxsparse.stereo.rig_files import made_once, rig_file
 
 __all__ = ["tune", "tuned_path"]
@@ -34,7 +32,7 @@ def tuned_path(lights: FloatArray, minutes: float | None = None, *, steps: int |
         minutes = check_number(minutes, "minutes", low=SHORTEST)
     length = f"{steps} steps" if minutes is None else f"{minutes:g}"
     # Another version of the package may have other bundled weights, so tuned ones are not shared between versions.
-    path = rig_file(lights, "stereo-auto", f"{length} {_bundled_digest()}")
+    path = rig_file(lights, "stereo-auto", f"{length} {bundled_digest()}")
     return made_once(path, lambda made: tune(lights, made, minutes=minutes, steps=steps))
 
 
@@ -53,13 +51,7 @@ def tune(lights: FloatArray, path: Path, *, minutes: float | None = None, steps:
     from maxsparse.stereo.reading_network.store import load_network, save_network
     from maxsparse.stereo.reading_network.train import train_for_rig  # torch: only for training
 
-    first = load_network(bundled_path()) if bundled_path().is_file() else None
+    first = next(map(load_network, bundled_paths()), None)
     seconds = None if minutes is None else 60 * minutes
     network = train_for_rig(seconds, steps=steps, network=first, lights=lights, progress=True)
     save_network(network, path)
-
-
-@cache
-def _bundled_digest() -> str:
-    path = bundled_path()
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import lru_cache
 from importlib import resources
@@ -19,8 +20,9 @@ from maxsparse.stereo.reading_network.forward import weights_of
 if TYPE_CHECKING:
     from maxsparse.stereo.reading_network.model import ReadingNetwork
 
-__all__ = ["bundled_path", "bundled_weights", "load_network", "read_once", "save_network"]
+__all__ = ["bundled_digest", "bundled_paths", "bundled_weights", "load_network", "read_once", "save_network"]
 
+BUNDLED = ("weights_64.safetensors", "weights_48.safetensors")  # the first one is the best by itself
 SIZES = ("rounds", "width", "state")
 LARGEST = 1024  # of each of them
 
@@ -73,15 +75,22 @@ def load_weights(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...
         raise ValueError(f"cannot read {os.fspath(path)!r}: {error}") from error
 
 
-def bundled_path() -> Path:
-    """Return the path of the bundled weights, whether the file exists or not."""
-    return Path(str(resources.files("maxsparse.stereo.reading_network") / "weights.safetensors"))
+def bundled_paths() -> list[Path]:
+    """Return the files of the bundled networks, those to fine-tune first; empty in a package without weights."""
+    folder = resources.files("maxsparse.stereo.reading_network")
+    return [path for path in (Path(str(folder / name)) for name in BUNDLED) if path.is_file()]
+
+
+def bundled_digest() -> str:
+    """Return a hash of the bundled weights, the empty string if there are none."""
+    contents = b"".join(path.read_bytes() for path in bundled_paths())
+    return hashlib.sha256(contents).hexdigest() if contents else ""
 
 
 @lru_cache(maxsize=1)
-def bundled_weights() -> tuple[NDArray[np.float32], ...] | None:
-    """Return the bundled weights, None if the file is missing."""
-    return load_weights(bundled_path()) if bundled_path().is_file() else None
+def bundled_weights() -> list[tuple[NDArray[np.float32], ...]]:
+    """Return the weights of the bundled networks."""
+    return [load_weights(path) for path in bundled_paths()]
 
 
 def read_once(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], ...]:

@@ -66,23 +66,19 @@ def sample_lights(q: int, generator: torch.Generator) -> Tensor:
     return torch.cat([lights[:-1], _unit(torch.tensor([[0.05, 0.02, 1.0]]))])  # one ring alone is nearly coplanar
 
 
-def sample_readings(lights: Tensor, count: int, generator: torch.Generator, *, detailed: bool = False) -> Readings:
-    """Render `count` independent surface points under the rig `lights` (q, 3).
-
-    With `detailed`, some materials have a clear coat, neighbours may lie in shadow themselves, parts of the object that
-    are further away reflect light, too, and some readings are mixtures of two points, as at edges.
-    """
+def sample_readings(lights: Tensor, count: int, generator: torch.Generator) -> Readings:
+    """Render `count` independent surface points under the rig `lights` (q, 3)."""
     n = _sample_normals(count, generator)
     # Light directions have errors of about half a degree, intensities of one or two per cent.
     jitter = _uniform(1, 0.0, 0.01, generator)
     L = _unit(lights + jitter * torch.randn(lights.shape, generator=generator))
-    diffuse, specular = _materials(n, L, generator, detailed)
-    visible, bounced = _surroundings(n, L, generator, detailed)
+    diffuse, specular = _materials(n, L, generator)
+    visible, bounced = _surroundings(n, L, generator)
     direct = diffuse + specular
     mean = direct.mean(1, keepdim=True)
     ambient = mean * 0.05 * _sometimes(count, 0.4, generator) * torch.rand(count, 1, generator=generator)
     values = direct * visible + bounced * (diffuse.amax(1, keepdim=True) + 0.3 * mean) + ambient
-    values = _photograph(_mixed(values, generator) if detailed else values, generator)
+    values = _photograph(_mixed(values, generator), generator)
     tolerance = 0.1 * diffuse + 0.01 * diffuse.amax(1, keepdim=True)
     inliers = ((values - diffuse).abs() <= tolerance) & (n @ L.T > 0) & (visible > 0.5)
     return Readings(values, n, inliers)
@@ -95,7 +91,7 @@ def _sample_normals(count: int, generator: torch.Generator) -> Tensor:
     return _polar(z, 2 * math.pi * torch.rand(count, generator=generator))
 
 
-def _materials(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bool) -> tuple[Tensor, Tensor]:
+def _materials(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return the diffuse and the specular part of the unshadowed readings, each (B, q)."""
     B = len(n)
     view = torch.tensor([0.0, 0.0, 1.0])
@@ -113,16 +109,15 @@ def _materials(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bool)
         return D * G * (f0 + (1 - f0) * (1 - lh) ** 5) / 4
 
     kind = torch.rand(B, 1, generator=generator)
-    rough = _uniform((B, 1), 0.0, 1.0, generator)
+    rough = _uniform((B, 1), 0.0, 1.3, generator)
     burley = (1 + (2 * lh * lh * rough - 0.5) * (1 - nl) ** 5) * (1 + (2 * lh * lh * rough - 0.5) * (1 - nv) ** 5)
     # Subsurface scattering softens the terminator; a very rough (retro-reflecting) surface flattens n·l.
     flat = nl ** _uniform((B, 1), 0.6, 1.0, generator)
-    shape = torch.where(kind < (0.3 if detailed else 0.35), nl, torch.where(kind < 0.85, burley * nl, flat))
-    if detailed:  # what falls in at grazing angles is reflected by the coat, as of plastic and glaze
-        coated = nl * (1 - _uniform((B, 1), 0.4, 1.0, generator) * (1 - nl) ** 5)
-        shape = torch.where((kind >= 0.65) & (kind < 0.85), coated, shape)
-    shape = shape / math.pi
-    metal = _sometimes(B, 0.15 if detailed else 0.12, generator)
+    # What falls in at grazing angles is reflected by a clear coat, as of plastic and glaze.
+    coated = nl * (1 - _uniform((B, 1), 0.4, 1.0, generator) * (1 - nl) ** 5)
+    shape = torch.where(kind < 0.65, burley * nl, torch.where(kind < 0.85, coated, flat))
+    shape = torch.where(kind < 0.22, nl, shape) / math.pi
+    metal = _sometimes(B, 0.15, generator)
     base = _uniform((B, 1), 0.05, 1.0, generator)
     diffuse = base * (1 - 0.95 * metal) * shape
     matte = _sometimes(B, 0.2, generator)
@@ -132,11 +127,15 @@ def _materials(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bool)
     s2 = torch.rand(B, 1, generator=generator) ** 4
     f_metal = _uniform((B, 1), 0.4, 1.0, generator)
     coat = s1 * lobe(r1, f0) + s2 * lobe(r2, f0 + 0.3 * torch.rand(B, 1, generator=generator) ** 3)
-    specular = (1 - matte) * coat + metal * f_metal * lobe(r1, f_metal)
+    # The sheen of some paints is as bright as the paint, at every angle.
+    width = 0.1 * 6 ** torch.rand(B, 1, generator=generator)
+    strength = _sometimes(B, 0.12, generator) * _uniform((B, 1), 0.0, 2.0, generator) * diffuse.amax(1, keepdim=True)
+    sheen = strength * torch.exp((1 - 1 / nh.clamp_min(0.05) ** 2) / width**2)
+    specular = (1 - matte) * (coat + sheen) + metal * f_metal * lobe(r1, f_metal)
     return diffuse, specular * (n @ L.T > 0)
 
 
-def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bool) -> tuple[Tensor, Tensor]:
+def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return which lights reach the points, and the light reflected by neighbours, each (B, q).
 
     A neighbour in direction d fills a cone: it blocks the lights in that cone, and reflects the light that falls on it
@@ -144,7 +143,7 @@ def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bo
     """
     B = len(n)
     visible = torch.ones(B, len(L))
-    bounced = _far_light(B, L, generator) if detailed else torch.zeros(B, len(L))
+    bounced = _far_light(B, L, generator)
     enclosed = torch.rand(B, 1, generator=generator)  # most points are open, some are in a fold
     for chance in (0.55, 0.75, 0.85):
         here = (enclosed > chance).float()
@@ -158,7 +157,7 @@ def _surroundings(n: Tensor, L: Tensor, generator: torch.Generator, detailed: bo
         m = torch.where((m * d).sum(1, keepdim=True) > 0, -m, m)
         factor = (1 - cosine**2) * ((d * n).sum(1, keepdim=True)).clamp(0.05, 1) * torch.rand(B, 1, generator=generator)
         light = here * factor * (m @ L.T).clamp_min(0)
-        bounced = bounced + (light * _lit_neighbour(d, L, generator) if detailed else light)
+        bounced = bounced + light * _lit_neighbour(d, L, generator)
     return visible, bounced
 
 

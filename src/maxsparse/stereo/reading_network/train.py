@@ -24,7 +24,7 @@ with needs("training"):
     from torch import Tensor, nn
 
 from maxsparse import training
-from maxsparse._core.validation import FloatArray, RandomState, check_flag, check_integer, check_number, check_seed
+from maxsparse._core.validation import FloatArray, RandomState, check_integer, check_number, check_seed
 from maxsparse.stereo.reading_network.model import ReadingNetwork, Refined
 from maxsparse.stereo.reading_network.start import Start, first_guess
 from maxsparse.stereo.reading_network.store import load_network
@@ -61,8 +61,6 @@ class ReadingsTask:
         The one rig of all batches; None draws rigs of 6 to 100 lights.
     validation_readings : int, default=24000
         Readings per rig in the validation set.
-    detailed : bool, default=False
-        Synthesise more of what surfaces and their surroundings do; see :func:`sample_readings`.
     rng : int, numpy.random.Generator or None, default=None
         Seed of rigs and readings.
     """
@@ -72,7 +70,6 @@ class ReadingsTask:
         lights: FloatArray | None = None,
         *,
         validation_readings: int = READINGS,
-        detailed: bool = False,
         rng: RandomState = None,
     ) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
@@ -81,12 +78,10 @@ class ReadingsTask:
             self.arrays["lights"] = check_lights(lights, len(lights))
             self.rig = torch.from_numpy(self.arrays["lights"].astype(np.float32))
         self.validation_readings = check_integer(validation_readings, "validation_readings", low=1, high=10**7)
-        self.detailed = check_flag(detailed, "detailed")
         self.seed = check_seed(rng)
         self.settings: dict[str, Any] = {
             "task": "readings",
             "validation_readings": validation_readings,
-            "detailed": self.detailed,
             "rng": self.seed,
         }
 
@@ -96,7 +91,7 @@ class ReadingsTask:
             raise ValueError(f"device must be 'cpu' for readings, got {str(device)!r}; train with device=\"cpu\"")
         generator = torch.Generator().manual_seed(int(np.random.default_rng([self.seed, number]).integers(2**63)))
         lights = _draw_rig(generator) if self.rig is None else self.rig
-        truth = _sample(lights, size, generator, self.detailed)
+        truth = _sample(lights, size, generator)
         own = share(len(truth.values), size, rows)
         truth = Readings(truth.values[own], truth.normals[own], truth.inliers[own])
         return _start(truth, lights), truth
@@ -121,7 +116,7 @@ class ReadingsTask:
     def _held_out(self) -> list[tuple[Start, Readings]]:
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         rigs = [sample_lights(q, generator) for q in VALIDATION_RIGS] if self.rig is None else [self.rig]
-        truths = [_sample(lights, self.validation_readings, generator, self.detailed) for lights in rigs]
+        truths = [_sample(lights, self.validation_readings, generator) for lights in rigs]
         return [(_start(truth, lights), truth) for truth, lights in zip(truths, rigs, strict=True)]
 
 
@@ -129,8 +124,8 @@ def _draw_rig(generator: torch.Generator) -> Tensor:
     return sample_lights(int(6 * (100 / 6) ** float(torch.rand(1, generator=generator))), generator)
 
 
-def _sample(lights: Tensor, readings: int, generator: torch.Generator, detailed: bool) -> Readings:
-    return sample_readings(lights, max(1, readings // len(lights)), generator, detailed=detailed)
+def _sample(lights: Tensor, readings: int, generator: torch.Generator) -> Readings:
+    return sample_readings(lights, max(1, readings // len(lights)), generator)
 
 
 def _start(truth: Readings, lights: Tensor) -> Start:
@@ -220,11 +215,8 @@ def main(
         Path | None, typer.Option(exists=True, dir_okay=False, help="Weights to start from (.safetensors).")
     ] = None,
     width: Annotated[
-        int | None, typer.Option(min=1, help="Units of a layer: 48 by default, or those of the weights to start from.")
+        int | None, typer.Option(min=1, help="Units of a layer: 64 by default, or those of the weights to start from.")
     ] = None,
-    detailed: Annotated[
-        bool, typer.Option("--detailed", help="Train on coats, shaded neighbours, far light and mixtures, too.")
-    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rigs and readings.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
 ) -> None:
@@ -233,7 +225,7 @@ def main(
         network = _new_network(seed, width, None if start_from is None else load_network(start_from))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    task = ReadingsTask(detailed=detailed, rng=seed)
+    task = ReadingsTask(rng=seed)
     train_from_command_line(
         network, task, SETTINGS, output, "stereo.reading_network.train", steps=steps, minutes=minutes, n_threads=threads
     )
