@@ -3,8 +3,9 @@
     python benchmarks/stereo_objects.py
     python benchmarks/stereo_objects.py --held-out
 
-Meshes are computed here. Nothing in ``auto`` was chosen on these objects; two of them are kept back for the day when
-something is: they are measured with ``--held-out`` only. Figures go to benchmarks/results/stereo_objects.json.
+Meshes are computed here. That ``auto`` averages two networks was chosen on these objects, nothing else; two of them are
+kept back for such choices: they are measured with ``--held-out`` only. Figures go to
+benchmarks/results/stereo_objects.json.
 """
 
 from __future__ import annotations

@@ -166,6 +166,8 @@ def _ambiguous(similar: FloatArray, shift: NDArray[np.integer]) -> bool:
 
     Either it has no edges as sharp as the shift, or it repeats itself: the autocorrelation falls and rises again.
     """
+    if similar[0, 0] == 0:  # no edges at all
+        return True
     steps = int(np.abs(shift).max())
     way = np.rint(np.linspace(0.0, 1.0, steps + 1)[:, None] * shift).astype(int)
     height = similar[way[:, 0], way[:, 1]] / similar[0, 0]
