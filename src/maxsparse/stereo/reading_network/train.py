@@ -36,7 +36,7 @@ from maxsparse.training.processes import share
 __all__ = ["SETTINGS", "TUNING", "ReadingsTask", "train_for_rig", "training_loss"]
 
 READINGS = 24_000  # in a batch
-# About forty minutes of one core.
+# About half an hour of one core.
 SETTINGS = training.Settings(
     learning_rate=2e-3, weight_decay=1e-4, batch_size=READINGS, warmup=0.02, clip=1.0, samples=15_000 * READINGS
 )
