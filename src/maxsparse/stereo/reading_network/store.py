@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bundled_digest", "bundled_paths", "bundled_weights", "load_network", "read_once", "save_network"]
 
-BUNDLED = ("weights_64.safetensors", "weights_48.safetensors")  # the first one is the best by itself
+BUNDLED = ("weights_64.safetensors", "weights_48.safetensors")  # the first one is fine-tuned to rigs
 SIZES = ("rounds", "width", "state")
 LARGEST = 1024  # of each of them
 
